@@ -6,12 +6,8 @@ from copy import copy
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp, sp
-
-Float = NDArray[np.float64]
 
 
 class TableRows:

@@ -17,7 +17,7 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp, sp
-from fairopt.solve.form.compiled import Compiled, Written
+from fairopt.solve.form.compiled import Compiled, CompiledHere
 
 SAME = 1e-9  # of the terms of a row: rounding leaves less
 SEED = 1980
@@ -25,7 +25,7 @@ SEED = 1980
 
 def is_as_asked(compiled: Compiled) -> bool:
     """Whether data are those of a problem; what CVXPY's own chain compiled is."""
-    if not isinstance(compiled, Written):
+    if not isinstance(compiled, CompiledHere):
         return True
     data = compiled.data
     a, b, c = sp.csr_array(data["A"]), np.asarray(data["b"]), np.asarray(data["c"])

@@ -211,11 +211,8 @@ TABLE += [
     Method(  # users who are alike, as one
         "merged users",
         "",
-        lambda program, settings: (
-            program.instance.n_users >= FEWEST
-            and program.pool_share is None  # methods for users one by one are as fast
-            and settings.start is None
-        ),
+        # on one pool methods for users one by one are as fast
+        lambda program, _: program.instance.n_users >= FEWEST and program.pool_share is None,
         at("merged_users:solve_merged_users"),
         under=ANY,
         only_speed=True,

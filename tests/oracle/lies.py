@@ -49,8 +49,7 @@ class Solved(NamedTuple):
     def left_in(self, problem: Problem, solver: str, left: Left) -> Any:
         """Leave it in an equal problem."""
         if self.points is not None:
-            left.problem, left.points = problem, deepcopy(self.points)
-            left.compiled = Compiled.of(problem, solver, {})
+            left.compiled, left.points = Compiled.of(problem, solver, {}), deepcopy(self.points)
         duals = (dual for c in problem.constraints for dual in c.dual_variables)
         found = [*self.values, *(value for values in self.duals for value in values)]
         for variable, value in zip((*problem.variables(), *duals), deepcopy(found), strict=True):

@@ -47,7 +47,7 @@ def test_every_number_counts(made: Callable[[], Posed], solver: str) -> None:
     """The data are as asked; each single entry, right side and cost that is off by a thousandth is seen."""
     one = Compiled.of(made(), solver, {"use_quad_obj": False})
     a, b, c = (one.data[key] for key in "Abc")
-    assert isinstance(one, compiled.Written) and is_as_asked(one)
+    assert isinstance(one, compiled.CompiledHere) and is_as_asked(one)
     for key, numbers in (("A", a), ("b", b), ("c", c)):
         for k in range(len(getattr(numbers, "data", numbers)) if key == "A" else len(numbers)):
             spoilt = numbers.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,7 @@ def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str,
 @settings(max_examples=10)
 @given(st.data())
 def test_changes_and_the_way_back_give_the_answers_of_the_changed_instance(data: st.DataObject) -> None:
-    policy = data.draw(st.sampled_from([*POLICIES]))
+    policy = data.draw(st.sampled_from(POLICIES))
     instance = data.draw(st.one_of(pools(max_users=4), clusters(max_users=4)))
     solver = data.draw(st.sampled_from([None, "CLARABEL"]))
     prepared = Prepared(policy, instance, solver=solver)
@@ -171,6 +172,23 @@ def test_a_user_left_out_when_prepared_may_come_in() -> None:
 def test_faster_routes_are_left_to_do_their_work() -> None:
     prepared = Prepared(fo.DRF(), CLUSTER)
     assert prepared.allocate(capacities=[200, 100, 200]).certificate.method == "water-filling"
+
+
+def test_users_who_are_alike_are_merged_in_every_call() -> None:
+    alike = fo.Instance(np.repeat([[4, 1], [1, 3], [2, 2]], 10, axis=0), [[90, 180], [120, 60]])
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.EnvyFree()])
+    once = policy.allocate(alike).certificate
+    prepared = Prepared(policy, alike)
+    for _ in range(2):
+        again = prepared.allocate().certificate
+        assert [t.solver for t in again.tried] == [t.solver for t in once.tried]
+
+
+def test_a_prepared_policy_can_be_sent_to_another_process_after_it_was_used() -> None:
+    prepared = Prepared(fo.Policy(fo.AlphaFair(2)), CLUSTER)
+    answer = prepared.allocate()
+    copy = pickle.loads(pickle.dumps(prepared))
+    assert copy.allocate().tasks == pytest.approx(answer.tasks)
 
 
 # -- limits that go ---------------------------------------------------------------------------------------------
@@ -260,7 +278,7 @@ def test_an_interruption_leaves_it_usable() -> None:
         honest(*args, **options)
         raise KeyboardInterrupt
 
-    for _ in range(2):  # once while it solves again, once while it compiles
+    for _ in range(2):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(solvers, "run", interrupted)
             with pytest.raises(KeyboardInterrupt):

@@ -50,7 +50,7 @@ def at_vertex(problem: cp.Problem | Posed, cone: ConeModel, solver: str, setting
     except (_NoPoint, _Unlimited, ArithmeticError):
         return Try(solver, "no vertex in fractions", time.perf_counter() - begun)
     raw = SimpleNamespace(x=x, z=y, status="Solved", obj_val=float(data["c"] @ x), solve_time=0.0, iterations=0)
-    cone.left.keep(problem, "CLARABEL", compiled, raw)
+    cone.left.keep("CLARABEL", compiled, raw)
     compiled.unpack(raw)
     return Try(solver, IN_FRACTIONS, time.perf_counter() - begun)
 

@@ -2,7 +2,7 @@
 
 * `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
 * `program_rows`: capacities and linear constraints as rows, by block and name.
-* `equilibration`: units of unknowns, for the rows that users write.
+* `equilibration`: units of unknowns, rows and cones, for what users write.
 * `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
 * `alike`: users who are alike as one.
 * `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).
@@ -13,7 +13,7 @@
 * `digests`: whether two expressions or problems are the same.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
-* `compiled`: what CVXPY compiles of a problem, with known rows beside it, and the points that a solver leaves.
+* `compiled`: problems in cone form, written here or by CVXPY's chain, and the points that a solver leaves.
 * `highs`: HiGHS without its banner, and usable in forked processes.
 * `simplex`: linear programs in HiGHS, warm-started.
 """

@@ -66,9 +66,9 @@ class Compiled:
     def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> Compiled:
         """A compiled problem."""
         (objective,) = problem.objective.args
-        squares = solver == "CLARABEL" and objective.has_quadratic_term() and not objective.is_affine()
-        squares = bool(squares and options.get("use_quad_obj", True))
-        written = None if solver not in BY_CONES else Written.made(problem, solver, squares)
+        squares = solver == "CLARABEL" and bool(options.get("use_quad_obj", True))
+        squares = squares and objective.has_quadratic_term() and not objective.is_affine()
+        written = None if solver not in BY_CONES else CompiledHere.made(problem, solver, squares)
         return written or Compiled(problem, solver, options)
 
     def columns(self) -> dict[int, Indices]:
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
     sign: float = -1.0  # 1 where the arguments are at most 0, or 0
 
 
-class Written(Compiled):
+class CompiledHere(Compiled):
     """A problem without parameters in rows that are written here, for CLARABEL or HiGHS.
 
     ``squares`` of the objective stay as ``x'Px / 2``. ``rows`` are the places of constraints and ``starts`` the first
@@ -128,26 +128,27 @@ class Written(Compiled):
         self.bounds: slice | None = None  # the rows that are bounds of variables
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> Written | None:
+    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> CompiledHere | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot."""
-        found, (objective,) = cls(problem, solver, squares), problem.objective.args
+        out, (objective,) = cls(problem, solver, squares), problem.objective.args
         beside = [c for c in problem.constraints if isinstance(c, TableRows)]
         rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
-        found.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
+        out.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
         complex_ = any(constant.is_complex() for constant in part.constants())
-        if not found.variables or part.parameters() or not part.is_dcp() or complex_:
+        twice = len({c.id for c in problem.constraints}) < len(problem.constraints)  # rows are found by these
+        if not out.variables or part.parameters() or not part.is_dcp() or complex_ or twice:
             return None
-        written, inverse = found.in_cones(part)
-        parts = [_part(c, found.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
-        variables = list({v.id: v for v in (*found.variables, *written.variables())}.values())
+        written, inverse = out.in_cones(part)
+        parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
+        variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
         if not all(map(_is_plain, variables)) or None in parts:
             return None
-        found.all_variables, found.cost = variables, written.objective.args[0]
-        found.conditions = [*beside, *written.constraints]
-        found.write(found.cost, [one for one in parts if one is not None], variables, beside)
-        found.rows |= {c.id: found.rows[inverse.cons_id_map[c.id]] for c in rest}
-        return found
+        out.all_variables, out.cost = variables, written.objective.args[0]
+        out.conditions = [*beside, *written.constraints]
+        out.write(out.cost, [one for one in parts if one is not None], variables, beside)
+        out.rows |= {c.id: out.rows[inverse.cons_id_map[c.id]] for c in rest}
+        return out
 
     def in_cones(self, part: cp.Problem) -> Any:
         """A problem with its atoms written in the solver's cones, and CVXPY's inverse data."""
@@ -210,8 +211,10 @@ class Written(Compiled):
         """The matrix of squares, and the costs with the constant behind them."""
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
-        held = {"x_length": n, "var_offsets": self.starts, "var_shapes": {v.id: v.shape for v in variables}}
-        places = SimpleNamespace(param_shapes={}, **held, **_constants())
+        shapes = {v.id: v.shape for v in variables}
+        places = SimpleNamespace(
+            x_length=n, var_offsets=self.starts, var_shapes=shapes, param_shapes={}, **_constants()
+        )
         squares, costs = CoeffExtractor(places, _backend([objective])).quad_form(objective.copy())
         return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
 
@@ -286,12 +289,12 @@ def affine_slopes(expression: cp.Expression) -> dict[cp.Variable, sp.csr_array]:
     row, column, value = affine_entries(
         [expression], {v.id: at for v, at in zip(variables, ends, strict=False)}, ends[-1]
     )
-    found = {}
+    slopes = {}
     for variable, at in zip(variables, ends, strict=False):
         some = (column >= at) & (column < at + variable.size)
         shape = (variable.size, expression.size)
-        found[variable] = sp.csr_array((value[some], (column[some] - at, row[some])), shape=shape)
-    return found
+        slopes[variable] = sp.csr_array((value[some], (column[some] - at, row[some])), shape=shape)
+    return slopes
 
 
 def _sums(place: Indices, values: Float, n: int) -> Float:
@@ -359,23 +362,23 @@ class Left:
     """What a solver leaves of a problem besides the values of its variables: how it was compiled, and a primal and a
     dual point in this form.
 
-    All are None after a run in another process, and without such points.
+    Both are None after a run in another process, and the points where a solver gives none in this form.
     """
 
-    problem: cp.Problem | Posed | None = None
     compiled: Compiled | None = None
     points: tuple[Float, Float] | None = None
 
     def is_of(self, expression: cp.Expression, constraints: Iterable[cp.Constraint]) -> bool:
         """Whether this expression was maximised under these constraints, and under no others."""
-        if self.problem is None or self.points is None:
+        if self.compiled is None or self.points is None:
             return False
-        same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
-        return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
+        problem = self.compiled.problem
+        same = problem.objective.args[0] is expression and isinstance(problem.objective, cp.Maximize)
+        return same and [c.id for c in problem.constraints] == [c.id for c in constraints]
 
-    def keep(self, problem: cp.Problem | Posed, solver: str, compiled: Compiled, raw: Any) -> None:
+    def keep(self, solver: str, compiled: Compiled, raw: Any) -> None:
         """Keep what CLARABEL or HiGHS gave."""
-        self.problem, self.compiled, self.points = problem, compiled, None
+        self.compiled, self.points = compiled, None
         if solver == "CLARABEL":
             points = raw.x, raw.z
         elif solver == "HIGHS":

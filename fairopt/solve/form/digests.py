@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.lazy import cp, sp
 
 
@@ -50,6 +51,8 @@ class _Digests:
         """The hash of an expression, a constraint or a number."""
         if (known := self.known.get(id(part))) is not None:
             return known[0]
+        if isinstance(part, TableRows):
+            return self.digest(part.written)  # as which it is copied
         own, inside = self._parts(part)
         out = hashlib.sha256(type(part).__name__.encode() + own)
         for inner in inside:

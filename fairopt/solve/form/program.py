@@ -284,8 +284,7 @@ class Program:
         """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
 
         Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
-        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against
-        these.
+        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against these.
         """
         own = [block for block in self.rest if not is_ours(block)]
         found = [one.rows for block in own for one in self.rows_of(block) or ()]

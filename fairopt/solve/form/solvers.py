@@ -161,8 +161,8 @@ def run(
 
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
-    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. ``left`` keeps what
-    else there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit``
+    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. ``left`` keeps the primal and
+    the dual point. There is no warm start, since options leak between two solves of one problem. The ``time_limit``
     includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for
     invalid options.
 
@@ -193,7 +193,7 @@ def run(
                 status = _solve_in_time(problem, solver, verbose, settings, until, looser, left)
             else:
                 compiled = Compiled.of(problem, solver, settings)
-                status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
+                status = _solve_data(compiled, solver, verbose, settings, looser, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -249,13 +249,7 @@ def _takes(problem: cp.Problem | Posed, solver: str) -> bool:
 
 
 def _solve_data(
-    problem: cp.Problem | Posed,
-    solver: str,
-    verbose: bool,
-    settings: dict[str, Any],
-    looser: bool,
-    compiled: Compiled,
-    left: Left | None,
+    compiled: Compiled, solver: str, verbose: bool, settings: dict[str, Any], looser: bool, left: Left | None
 ) -> str:
     """Solve a compiled problem, in equilibrated units if it is the second try of CLARABEL or ECOS; the status."""
     data = compiled.data
@@ -268,7 +262,7 @@ def _solve_data(
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
     if left is not None:
-        left.keep(problem, solver, compiled, raw)
+        left.keep(solver, compiled, raw)
     _raise_interrupt(solver, raw)
     return compiled.unpack(raw)
 
@@ -317,7 +311,7 @@ def _solve_in_time(
     if place:
         (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    return _solve_data(problem, solver, verbose, settings, looser, compiled, left)
+    return _solve_data(compiled, solver, verbose, settings, looser, left)
 
 
 def _solve_in_subprocess(

@@ -155,11 +155,7 @@ class _Part:
         teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
         self.teams = teams
         self.c, self.w = inside.c[columns], inside.w[self.members]
-        bare = (
-            np.zeros(len(self.members), dtype=bool)
-            if not inside.single
-            else ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
-        )
+        bare = inside.single & ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
         self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
         unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
         self.unit = np.where(unit > 0, unit, 1.0)
@@ -222,16 +218,16 @@ class _Part:
             still = np.bincount(self.team[self.free], minlength=len(self.teams)) > 0
             open_columns = still[self.team[self.user]]
             if self.inside.single and 0 < open_columns.sum() < SHRUNK * len(open_columns):
-                self.keep()
+                self.report()
                 rest = np.where(open_columns, 0.0, self.tasks)
                 low, high = self.inside.low.copy(), self.inside.high.copy()
                 low[self.rows], high[self.rows] = self.low - self.table @ rest, self.high - self.table @ rest
                 split.fill_parts(self.rows, self.columns[open_columns], low, high)
                 return
-        self.keep()
+        self.report()
 
-    def keep(self) -> None:
-        """Keep where the part is."""
+    def report(self) -> None:
+        """Tell the split where the part is."""
         split = self.split
         split.floor[self.members], split.free[self.members] = self.floor, self.free
         split.tasks[self.columns] = split.reached[self.columns] = self.tasks
@@ -252,15 +248,15 @@ class _Part:
                     break
                 top = highest  # where the first team ends can be reached
                 continue
-            part, found = self.solve(start, rates)
+            part, solved = self.solve(start, rates)
             reached = np.maximum(start + part * rates, self.floor)
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
                 self.floor = reached
                 continue
-            pi, low = found.of_members[self.members][free], (self.floor / w)[free]
+            pi, low = solved.of_members[self.members][free], (self.floor / w)[free]
             ends = np.maximum((end / w)[free], low)
             root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])
-            rounded, top, dual = root >= top * (1 - NEAR), root, found
+            rounded, top, dual = root >= top * (1 - NEAR), root, solved
             if rounded or (np.minimum(root * w, end) <= reached + CLOSE * self.unit)[free].all():
                 self.floor = reached
                 break

@@ -58,9 +58,9 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
         split.fill()
     except (OutOfDomain, Infeasible, _SolverFailed):  # a member without a share, or rounding
         return open_split
-    found = tasks.copy()
-    found[inside.place] = split.tasks
-    after = gate.judge(program, Proposal(answer.method, repair(program, found), answer.evidence, answer.solver))
+    divided = tasks.copy()
+    divided[inside.place] = split.tasks
+    after = gate.judge(program, Proposal(answer.method, repair(program, divided), answer.evidence, answer.solver))
     if not after.ok:
         return open_split
     note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
@@ -79,19 +79,19 @@ def _determined(program: Program, answer: Answer, tasks: Float) -> Bool:
     What all feasible tasks with these totals cost lies between what the totals pay and what the rows are worth at the
     prices; so a task whose reduced cost is far larger than the difference stays where it is.
     """
-    found = np.zeros(len(program.pairs), dtype=bool)
+    fixed = np.zeros(len(program.pairs), dtype=bool)
     if not (program.single and takes_windows(program.term.share._of_user, program.instance)):
-        return found
+        return fixed
     bounds = NumberBounds(program)
     z = bounds.at(tasks)
-    found |= program.most <= program.low
+    fixed |= program.most <= program.low
     equal = np.where(z > NOISE * bounds.typical, z, 0.0) / np.bincount(bounds.number, minlength=len(z))
     for dual in _prices(bounds, answer, tasks):
         free = max(bounds.value(dual) - float(np.maximum(dual.of_numbers, 0.0) @ z), 0.0)
         apart, paid = np.abs(bounds.reduced_costs(dual)), dual.of_numbers[bounds.number] * bounds.c
-        found |= (apart > NOISE * paid) & (apart * (GAP_TOLERANCE * equal)[bounds.number] > free * bounds.c)
-    left = bounds.numbers.sums(np.where(found, 0.0, bounds.c * tasks))  # by rounding, where nothing is
-    return found | (left <= NOISE * np.maximum(z, bounds.typical))[bounds.number]
+        fixed |= (apart > NOISE * paid) & (apart * (GAP_TOLERANCE * equal)[bounds.number] > free * bounds.c)
+    left = bounds.numbers.sums(np.where(fixed, 0.0, bounds.c * tasks))  # by rounding, where nothing is
+    return fixed | (left <= NOISE * np.maximum(z, bounds.typical))[bounds.number]
 
 
 def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:

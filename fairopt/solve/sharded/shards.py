@@ -206,7 +206,7 @@ class FileRows:
         return chunk
 
     def _open(self) -> None:
-        self._file = open(self.shard.path, "rb", buffering=0)  # noqa: SIM115  # until the last row is read
+        self._file = open(self.shard.path, "rb")  # noqa: SIM115  # until the last row is read
         self._next, self._sum = 0, 0 if self.compares or self.checksum is None else None
         self._compare_file()
 

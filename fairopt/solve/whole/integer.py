@@ -182,7 +182,8 @@ class IntegerSearch:
                 variable.save_value(np.rint(variable.value))
         self.found = model.placement()
         if attempt.status == "user_limit":
-            left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
+            stats = getattr(problem.solver_stats, "extra_stats", None)  # there are none of a subprocess
+            left = getattr(stats, "mip_gap", np.inf)
             bound = f" with a reported gap of {100 * left:.3g}%" if left <= 1 else ""
             self._stop(f"{self.title} reached a limit{bound}", what)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import fairopt as fo
 from fairopt.blocks.table_rows import table_rows
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, Left, Posed
@@ -139,6 +141,23 @@ def test_data_and_dual_values_are_those_of_cvxpy(kind: str) -> None:
 def test_other_kinds_go_through_cvxpy(solver: str, other: Any) -> None:
     made = cp.Problem(cp.Minimize(cp.Variable(name="t")), [cp.Variable() >= other()])
     assert "param_prob" in Compiled.of(made, solver, {}).data
+
+
+def test_a_constraint_given_twice_is_charged_as_one() -> None:
+    @dataclass(frozen=True)
+    class Twice(fo.Constraint):
+        def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+            near, even = cp.norm(model.tasks) <= 2, model.tasks[0] <= 3 * model.tasks[1]
+            return {"near": near, "as near": near, "even": even, "as even": even}
+
+    @dataclass(frozen=True, repr=False)
+    class Own(fo.Objective):
+        def expression(self, model: fo.Model) -> cp.Expression:
+            return cp.sum(cp.log(1 + model.tasks))
+
+    answer = fo.Policy(Own(), [Twice()]).allocate(fo.Instance([[1, 2], [2, 1]], [6, 6]))
+    assert [t.solver for t in answer.certificate.tried] == ["CLARABEL"]
+    assert answer.tasks == pytest.approx(np.sqrt([2, 2]), rel=1e-5)
 
 
 def test_a_table_of_rows_is_a_constraint_of_cvxpy() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +51,25 @@ def test_the_problem_has_the_same_optimum(policy: fo.Policy, instance: fo.Instan
     assert b.certificate.ok and b.certificate.method == "read"
     assert b.objective == pytest.approx(a.objective, rel=1e-5)
     assert b.certificate.gap <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda problem: pickle.loads(pickle.dumps(problem)),
+        copy.deepcopy,
+        lambda problem: cp.Problem(problem.objective, [c.copy() for c in problem.constraints]),
+    ],
+    ids=["pickled", "deep copy", "copied constraints"],
+)
+@pytest.mark.parametrize("instance", [CLUSTER, TWO], ids=["pool", "servers"])
+def test_a_copy_of_the_problem_is_not_changed_by_hand(
+    copied: Callable[[cp.Problem], cp.Problem], instance: fo.Instance
+) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.SharingIncentive(), fo.EqualShares()])
+    problem = copied(policy.problem(instance))
+    problem.solve(solver="HIGHS")
+    assert policy.certify(problem, instance).policy is policy
 
 
 @given(clusters())

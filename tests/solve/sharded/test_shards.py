@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,30 @@ def test_fortran_order_and_other_numbers_are_read_right(tmp_path: Path) -> None:
         np.testing.assert_array_equal(rows(np.load(path, mmap_mode="r")), DEMANDS)
         a, b = (fo.allocate_sharded(fo.DRF(), s, capacities=[10, 12, 14]).tasks(0) for s in (path, DEMANDS))
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_whose_bytes_come_in_pieces_is_read_to_the_end(
+    order: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from networks: the system may give fewer bytes than asked for before the end."""
+
+    class Pieces(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:  # type: ignore[override]
+            return super().read(min(size, 100) if size is not None and size >= 0 else 100)
+
+        def readinto(self, buffer: Any) -> int:
+            return super().readinto(memoryview(buffer)[:100])
+
+    def opened(path: Any, mode: str, buffering: int = -1) -> Any:
+        return Pieces(path) if buffering == 0 else io.BufferedReader(Pieces(path))
+
+    demands = np.random.default_rng(0).uniform(1, 2, (300, 3))
+    np.save(tmp_path / "users.npy", np.asarray(demands, order=order))
+    monkeypatch.setattr(module, "open", opened, raising=False)
+    (shard,) = shards_of(tmp_path / "users.npy", ("cpu", "gpu", "memory"))
+    assert isinstance(shard, FileShard)
+    np.testing.assert_array_equal(np.concatenate(list(module.FileRows(shard).chunks())), demands)
 
 
 def test_float32_stays_float32(tmp_path: Path) -> None:

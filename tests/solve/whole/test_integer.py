@@ -275,6 +275,19 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
     assert "a better whole answer may exist" in a.certificate.note
 
 
+def test_a_limit_reached_in_a_subprocess_leaves_no_gap_to_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = solvers.run
+
+    def slow(problem: cp.Problem, solver: str, **how: Any) -> Any:
+        tried = run(problem, solver, **how)
+        return tried if how.get("options") is None else fo.certificate.Try(solver, "user_limit", tried.seconds)
+
+    monkeypatch.setattr(solvers, "run", slow)
+    monkeypatch.setattr(solvers, "may_overrun", lambda solver, numbers: True)
+    a = fo.DRF().allocate(PAIR, integral=True, time_limit=60)
+    assert a.certificate.ok and a.certificate.note.startswith("HiGHS reached a limit at level 1 of whole tasks")
+
+
 @pytest.mark.fast_methods
 def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", property(lambda self: True))

@@ -23,7 +23,6 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-
 _REQUIRED = ("user", "arrival", "duration")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
 _DURATION = Column("duration", "durations", "give a finite number > 0, in the unit of the arrivals", positive=True)

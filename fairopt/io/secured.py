@@ -168,6 +168,12 @@ class _Filling:
         by_server: bool = False,
     ) -> None:
         self.limits = work.limits[users]
+        self.unit = np.maximum(self.limits, FULL)
+        for k, j in [
+            (k, j) for k, j in enumerate(users.tolist()) if np.isinf(work.limits[j])
+        ]:  # what fills its servers
+            needs, on = work.demands[j] > 0, work.able[j]
+            self.unit[k] = max(float((work.capacities[on][:, needs] / work.demands[j, needs]).min(axis=1).sum()), FULL)
         masks = list({id(on): on for one in quotas for on in one.on.values()}.values())
         keys = [*masks, *work.able[users]] if by_server else masks
         table = np.array(keys, dtype=float).T.reshape(work.able.shape[1], len(keys))
@@ -220,8 +226,7 @@ class _Filling:
         """How far users can rise from tasks at given speeds, and by what parts each of them stops all."""
         from scipy.optimize import linprog
 
-        unit = np.maximum(self.limits, FULL)
-        columns = unit[self.user]
+        unit, columns = self.unit, self.unit[self.user]
         fast = float(np.max(speed / unit))
         lower = np.hstack([-self.sums * columns / unit[:, None], (speed / unit / fast)[:, None]])
         size = np.where(self.right > 0, self.right, 1.0)

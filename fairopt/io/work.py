@@ -75,7 +75,8 @@ def arguments_of_work(
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
     without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
     user's task limit is its number of tasks, or with ``full_demand`` that of tasks which would fill the servers where
-    they may run; notes call a task by ``word``. If the input ``says_what_runs``, nothing else does.
+    they may run; notes call a task by ``word``. If the input ``says_what_runs`` and nothing does, users hold 0; else
+    what they hold is not known then.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule

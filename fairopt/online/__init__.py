@@ -8,8 +8,8 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 
 The files:
 
-* `scheduler`: lowest share first. `requests`: demands of its tasks, checked.
-* `backfill`: EASY. `hierarchical`: teams by dominant shares. `waiting`: what both have in common.
+* `scheduler`: lowest share first. `backfill`: EASY. `hierarchical`: teams by dominant shares.
+* `task_scheduler`: what all three have in common. `waiting`: what those of jobs have. `requests`: demands, checked.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
 * `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.

@@ -17,7 +17,8 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.requests import MOST_TASKS, Asked, PlacedTask, TaskScheduler, check_tasks
+from fairopt.online.requests import MOST_TASKS, Asked
+from fairopt.online.task_scheduler import PlacedTask, TaskScheduler, check_tasks
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement, Request, Servers
 

@@ -26,7 +26,6 @@ from fairopt.runtime.lazy import later, sp
 if TYPE_CHECKING:
     import pandas as pd
 
-
 THRESHOLD = 10.0  # of bounded slowdowns, in seconds in the literature on batch systems
 MAX_CELLS = 4_000_000  # moments times kinds of jobs computed at a time
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.online.requests import PlacedTask, TaskScheduler, check_tasks
+from fairopt.online.task_scheduler import PlacedTask, TaskScheduler, check_tasks
 from fairopt.runtime.arrays import Float
 from fairopt.solve.whole.servers import Placement, Request, Servers
 

@@ -12,7 +12,6 @@ from fairopt.runtime.display import of_units
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-
 _ROUNDED = 1 + 1e-9  # on capacities, as in the readers
 _SHOWN = 3  # users named in a sentence
 

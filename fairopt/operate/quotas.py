@@ -28,7 +28,8 @@ from fairopt.io.quotas.cluster_queues import (
     to_cluster_queues,
     to_patches,
 )
-from fairopt.io.quotas.gangs import Gang, local_queues_of, read_fixed, read_gangs
+from fairopt.io.quotas.gangs import Gang, read_gangs
+from fairopt.io.quotas.namespaces import local_queues_of, read_fixed
 from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import limits_of, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words, to_csv

@@ -15,7 +15,6 @@ from fairopt.runtime.lazy import pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-
 PATCHES = "kueue-patch"  # a text of quotas for kueue
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
 RELATIVE = 1e-9  # of an amount: a distance from a multiple of the smallest unit that is rounding

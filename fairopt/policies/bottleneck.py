@@ -114,7 +114,7 @@ class BottleneckFairness(BySolvers):
 
     _name = "bottleneck fairness"
 
-    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock, **options: Any) -> Allocation:
         require_pool(instance, self._name)
         answer = NashWelfare().allocate(instance, time_limit=clock.time_limit, **options)
         allocation = dataclasses.replace(answer, policy=self)

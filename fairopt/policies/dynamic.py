@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class DynamicDRF(Mechanism):
 
     _name = "dynamic DRF"
 
-    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock) -> Allocation:
         """The last of `steps`."""
         last, arrived = deque[Allocation](maxlen=1), 0
 

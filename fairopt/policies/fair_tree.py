@@ -77,9 +77,8 @@ class FairTree(NotOfBlocks):
     def policy(self, instance: Instance) -> Policy:
         """The rule as a policy over the labels of an instance whose users have all of them."""
         share = DominantShare() if self.billing == MAX else ResourceShare(self.billing)
-        levels: dict[
-            tuple[int, ...], Objective
-        ] = {}  # by the users of each team, so that teams of one team are no level
+        # by the users of each team, so that teams of one team are no level
+        levels: dict[tuple[int, ...], Objective] = {}
         for by in instance.teams.outermost_first:
             levels.setdefault(divided(instance.teams.labelling(by).of_user), Leximin(OfTeam(share, by=by)))
         levels.setdefault(tuple(range(instance.n_users)), Leximin(share))

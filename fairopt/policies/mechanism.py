@@ -83,7 +83,7 @@ class Mechanism(NotOfBlocks, ABC):
         """
         clock = begin(time_limit)
         self._refuse(instance, integral)
-        return self._solved(instance, clock, {})
+        return self._solved(instance, clock)
 
     def _refuse(self, instance: Instance, integral: object = False) -> None:
         """Refuse what the mechanism is not defined for."""
@@ -92,7 +92,7 @@ class Mechanism(NotOfBlocks, ABC):
         refuse_guarantees(instance, self.name)
 
     @abstractmethod
-    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock) -> Allocation:
         """The certified allocation, on the clock of the call."""
 
 
@@ -114,27 +114,10 @@ class BySolvers(Mechanism):
 
         Parameters
         ----------
-        instance : Instance
-            Users and servers.
-        method, solver, solver_options, time_limit, verbose
-            As in `Policy.allocate`.
-        integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
-
-        Returns
-        -------
-        Allocation
-            The class says what its objective and its gap are.
-
-        Raises
-        ------
-        OutOfDomain
-            If whole tasks are requested, or the instance has guarantees, limits, or servers that the notion is not
-            defined for.
-        NotCertified
-            If the answer could not be certified; holds the best one.
-        FairoptError
-            If the policy raises it.
+        instance, time_limit, integral
+            As in `PSDSF.allocate`, with what it returns and when it raises `OutOfDomain` and `NotCertified`.
+        method, solver, solver_options, verbose
+            As in `Policy.allocate`, whose other errors it raises too.
 
         Examples
         --------
@@ -146,7 +129,10 @@ class BySolvers(Mechanism):
         clock = begin(time_limit)
         self._refuse(instance, integral)
         options = {"method": method, "solver": solver, "solver_options": solver_options, "verbose": verbose}
-        return clock.run(lambda: self._solved(instance, clock, options))
+        return clock.run(lambda: self._solved(instance, clock, **options))
+
+    @abstractmethod
+    def _solved(self, instance: Instance, clock: Clock, **options: Any) -> Allocation: ...
 
 
 def require_pool(instance: Instance, notion: str) -> None:

@@ -76,7 +76,7 @@ class NaivePerServer(BySolvers):
         """Name in tables and messages."""
         return f"{label(self.policy)} per server"
 
-    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock, **options: Any) -> Allocation:
         """The answers of all servers together."""
         given = accepted(self.policy, **options)
         # user-defined blocks may distinguish servers of equal numbers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class PSDSF(Mechanism):
 
     _name = "PS-DSF"
 
-    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock) -> Allocation:
         part = instance.task_limits > 0
         some = instance if part.all() else taking_part(instance, part)
         nearest = deque[Float](maxlen=1)  # tasks by users who take part and classes of servers

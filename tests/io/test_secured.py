@@ -58,6 +58,14 @@ def test_flavors_that_two_kinds_can_use_are_not_secured_twice():
     assert secured([[0, 1]] * 3, [50, 50, 1], {}, able, flavors) == {"gpu": 7}
 
 
+@pytest.mark.parametrize("limit", [np.inf, 1e4])
+def test_users_without_a_task_limit_are_secured_what_those_with_a_high_one_are(limit):
+    first = np.array([True, False])
+    flavors = [(first, {"cpu": 6.0, "gpu": 5.0}), (~first, {"cpu": 5.0, "gpu": 3.0})]
+    units = secured([[1, 2], [2, 1]], [limit, 50], {}, [[True, True], [True, False]], flavors)
+    assert units == pytest.approx({"cpu": 7.5, "gpu": 7.5})  # 2.5 tasks each, when 1 + 2 * 2.5 use up 6 cpu
+
+
 def test_a_team_around_others_secures_what_they_do_and_more():
     """From 4 and 1 on they rise together, up to a limit of 6 of the first and to the 2 tasks of the second."""
     users = Users(

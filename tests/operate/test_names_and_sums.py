@@ -7,6 +7,7 @@ import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import innermost_first
+from fairopt.operate.explanation import listed, number
 from fairopt.operate.gpu_types import counts_gpus
 from fairopt.operate.server_names import server_kinds, server_names
 from fairopt.operate.server_sums import part_of
@@ -50,6 +51,11 @@ def test_labels_whose_teams_lie_within_others_are_inside_them():
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "gpu:a100", "gres/gpu", "GPUs"])
 def test_gpus_of_all_types_or_of_one_are_gpus(name):
     assert counts_gpus(name) and not counts_gpus("gpu_memory") and not counts_gpus("cpu")
+
+
+def test_numbers_in_sentences_have_four_digits_and_long_lists_say_how_many_more():
+    assert [number(12.5), number(1 / 3), number(123456.7)] == ["12.5", "0.3333", "123,457"]
+    assert [listed("a"), listed("ab"), listed("abcde")] == ["a", "a and b", "a, b, c and 2 more"]
 
 
 def test_lists_of_hosts_are_read_in_order():

@@ -38,7 +38,7 @@ from fairopt.io.kubernetes.objects import Node, listed, part, read_nodes
 from fairopt.io.kubernetes.queues import Queues, Servers
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import quantity
-from fairopt.io.quotas.gangs import pods_where
+from fairopt.io.quotas.namespaces import pods_where
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 

@@ -25,11 +25,8 @@ _READERS = {
     "ResourceQuota": (read_resource_quotas, "kubernetes"),
     "ClusterQueue": (read_cluster_queue_quotas, "kueue"),
 }
-_BESIDE = {
-    "Cohort": "ClusterQueue",
-    "ResourceFlavor": None,
-    "LocalQueue": None,
-}  # kinds beside ClusterQueues, and with which they are read
+# kinds beside ClusterQueues, and with which they are read
+_BESIDE = {"Cohort": "ClusterQueue", "ResourceFlavor": None, "LocalQueue": None}
 _OF_INPUT = {"kubernetes": "resourcequotas.json", "kueue": "clusterqueues.json", "slurm": "associations.json"}
 
 

@@ -116,11 +116,12 @@ def teams_of(
     """The labels of owners (`labels_of`), and the weights of accounts."""
     paths = {owner: tree.above(owner) for owner in owners}
     inner = {account for path in paths.values() for account in path}
-    missing = sorted(set(owners) - tree.by_name.keys())
+    listed = {one.name: one for one in tree.queues if one.place}  # not those that are only named as parents
+    missing = sorted(set(owners) - listed.keys())
     notes.add("{account} that {is} not in {file} {counts} as right below the root", *missing, file=file)
     what = "{account} with tasks of its own and accounts below: these tasks are members beside those accounts"
     notes.add(what, *(owner for owner in owners if owner in inner))
-    mine = [tree.by_name[one] for one in sorted({*owners, *inner}) if one in tree.by_name]
+    mine = [listed[one] for one in sorted({*owners, *inner}) if one in listed]
     if limits_count:
         note_rest(tree, notes)
     else:

@@ -315,3 +315,12 @@ def test_tables_may_have_queues_of_yarn_beside_them(tmp_path):
     instance = fo.read(tmp_path)
     assert instance.team_weights == {"root.dev": 1, "root.prod": 3}
     assert fo.HDRF().allocate(instance).tasks.tolist() == pytest.approx([15, 40])  # 60 of 100 cores, and the rest
+
+
+def test_queues_secure_for_users_without_a_task_limit_on_several_kinds_of_servers(tmp_path):
+    (tmp_path / "users.csv").write_text("user,team,cpu,memory [GiB]\na,root.x,1,2\nb,root.y,2,1\nc,root.x,1,4\n")
+    (tmp_path / "servers.csv").write_text("server,cpu,memory [GiB]\ns1,8,32\ns2,16,8\n")
+    queues = [f"<queue name='{name}'><minResources>4096 mb, 4 vcores</minResources></queue>" for name in "xy"]
+    (tmp_path / "fair-scheduler.xml").write_text(f"<allocations>{''.join(queues)}</allocations>")
+    # of shares 1/20 and 1/10 a task 1 and 1/2 use up 4 GiB; 2 use up 4 cores
+    assert fo.read(tmp_path).guarantees.tolist() == pytest.approx([1, 2, 0.5])

@@ -71,6 +71,13 @@ def test_accounts_that_are_not_in_the_tree_are_right_below_the_root():
     assert said(made, "1 account that is not in associations counts as right below the root (new)")
 
 
+def test_an_account_that_is_only_named_as_a_parent_is_not_in_the_tree_and_has_no_weight():
+    made = cluster("bio", "lab", tree=[account("bio", "lab", 2)])
+    assert made.teams["parent1"] == ("lab", "lab")
+    assert made.team_weights == {"bio": 2}
+    assert said(made, "1 account that is not in associations counts as right below the root (lab)")
+
+
 def test_accounts_without_a_fairshare_are_left_out():
     made = cluster("bio", "phys", tree=[*TREE[:6], account("phys", "science", 0)])
     assert made.teams["team"] == ("bio",)

@@ -92,7 +92,6 @@ ROOMS = (
     "operate",
     "policies",
     "properties",
-    "proofs",
     "report",
     "scale",
     "tradeoff",

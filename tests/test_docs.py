@@ -8,6 +8,7 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
   once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
+* ``<!-- copy: samples/NAME -->`` puts that file of the documentation there.
 """
 
 import ast
@@ -42,6 +43,7 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^```(\w+|\{eval-rst\})[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--\s*(run|file:\s*(?P<name>\S+))\s*-->\s*$")
+COPIED = re.compile(r"<!--\s*copy: (\S+)\s*-->")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -115,6 +117,8 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_page(page: Path, demonstrated: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
+    for sample in COPIED.findall(text_of(page)):
+        shutil.copy(page.parent / sample, ".")
     for block in blocks(text_of(page)):
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)

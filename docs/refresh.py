@@ -48,7 +48,7 @@ def write() -> None:
     BUILT.mkdir(exist_ok=True)
     written = {"claims": markdown(), "commands": commands(), "library": cases(), "papers": published.details()}
     for name, text in written.items():
-        (BUILT / f"{name}.md").write_text(f"{text}\n", encoding="utf-8")
+        (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
 
 
 def cases() -> str:

@@ -33,7 +33,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
 BELOW = "<!-- `make papers` writes what is below. -->\n"
-DETAILS = "```{include} _build/papers.md\n```"
+DETAILS = "```{include} _build/papers.txt\n```"
 
 EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "rounded", "holds", "differs", "not given"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)

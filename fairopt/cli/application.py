@@ -45,6 +45,7 @@ COMMANDS = {
     "buy": "buy",
     "claims": "claims",
     "convert": "convert",
+    "diff": "diff",
     "frontier": "frontier",
     "library": "library",
     "plot": "plot",

@@ -27,8 +27,8 @@ from fairopt.policies.registry import known_policies, named_constraint, named_fa
 from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
+from fairopt.report.exposition import prometheus
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.prometheus import prometheus
 from fairopt.solve.form import solvers
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user

@@ -14,10 +14,10 @@ The files:
 * `files`: output files, JSON, and its schemas in the folder ``schemas``;
   `demonstration`: ``fairopt demo``.
 * `library`: the library of instances, and one case.
-* `what_if`: answers before and after a change.
+* `what_if`: answers before and after a change; `differences`: what changed between two answers.
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
   ``report``) from the folder ``templates``.
-* `held`: tables and sentences of what runs now beside what is fair; `prometheus`: the same as metrics.
+* `held`: tables and sentences of what runs now beside what is fair; `exposition`: the same as metrics.
 """
 
 from typing import Any

@@ -17,7 +17,7 @@ OTHERS = {
     "eligible": "users run on other servers",
     "rates": "other rates",
     "teams": "other teams",
-    "held": "other tasks that run now, which no policy reads",
+    "held_tasks": "other tasks that run now, which no policy reads",
     "servers": "other names of servers",
     "server_types": "other types of servers",
     "units": "other units",
@@ -206,7 +206,7 @@ def _others(before: Instance, after: Instance) -> list[str]:
     if before.resources != after.resources:
         same = [name for name in same if name not in ("demands", "units")]
     if before.servers != after.servers:
-        same = [name for name in same if name not in ("eligible", "rates", "held", "servers", "server_types")]
+        same = [name for name in same if name not in ("eligible", "rates", "held_tasks", "servers", "server_types")]
     return [OTHERS[name] for name in same if not _equal(getattr(before, name), getattr(after, name))]
 
 

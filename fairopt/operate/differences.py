@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.errors import FairoptError, Infeasible, InvalidBlock, OutOfDomain
+from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.limits import Limit, masks_of
 from fairopt.operate.what_if import WhatIf, by_name
@@ -175,9 +175,9 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
     """
     for name, one in (("old", old), ("new", new)):
         _check(name, one)
-    was, now = old.instance, new.instance
-    for resource, unit, other in _units_apart(was, now):
-        raise InvalidBlock(f"{resource} is in {unit} in one answer and in {other} in the other; convert one of them")
+    was, now, whole = old.instance, new.instance, WhatIf(old, new, all_members=True)
+    whole.gains()  # raises without a common resource
+    _check_units(was, now)
     changed_how = repr(old.policy) != repr(new.policy) or old.certificate.whole != new.certificate.whole
     points = {JOBS: _with_jobs(was, now), SERVERS: _with_servers(was, now), WEIGHTS: now}
     before, steps, names, there = old, dict[str, WhatIf](), list[str](), was
@@ -192,7 +192,7 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
         try:
             with within(f"after {name}"):
                 answer = old.policy.allocate(instance, **accepted(old.policy, **options))
-        except (Infeasible, OutOfDomain):  # its change is one with the next
+        except (Infeasible, OutOfDomain, InvalidInstance):  # its change is one with the next
             continue
         except FairoptError as error:
             error.add_note(f"this is the answer of the old policy after the changes of {' and '.join(names)}")
@@ -203,9 +203,7 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
     if changed_how or names or not same:
         last = " and ".join([*names, *[POLICY] * changed_how]) or OTHER
         steps[last] = WhatIf(before, new, all_members=True)
-    found = Diff(WhatIf(old, new, all_members=True), steps)
-    found.whole.gains()  # raises without a common resource
-    return found
+    return Diff(whole, steps)
 
 
 def _check(name: str, answer: Allocation) -> None:
@@ -217,10 +215,14 @@ def _check(name: str, answer: Allocation) -> None:
         raise InvalidBlock(f"the {name} answer is not certified ({note}); solve it again, or load it with its policy")
 
 
-def _units_apart(was: Instance, now: Instance) -> Iterable[tuple[str, str, str]]:
-    """Resources of both with different units, and these."""
-    one, other = (dict(zip(of.resources, of.units or (), strict=False)) for of in (was, now))
-    return ((r, one[r], other[r]) for r in one if r in other and one[r] != other[r])
+def _check_units(was: Instance, now: Instance) -> None:
+    """Refuse a resource that is in different units."""
+    units, others = (dict(zip(of.resources, of.units or (), strict=False)) for of in (was, now))
+    for resource, unit in units.items():
+        if others.get(resource, unit) != unit:
+            raise InvalidBlock(
+                f"{resource} is in {unit!r} in one answer, in {others[resource]!r} in the other; convert it"
+            )
 
 
 def _alike(one: Instance, other: Instance) -> bool:
@@ -251,7 +253,7 @@ def _with_jobs(was: Instance, now: Instance) -> Instance:
     eligible = np.where(unknown, there, now.eligible[:, at])
     rates = None if now.rates is None else np.where(unknown, now.rates.max(axis=1, keepdims=True), now.rates[:, at])
     runs = (eligible & ((capacities > 0) | (each == 0)).all(axis=2)).any(axis=1)
-    held = now.held if was.servers == now.servers else now.held_tasks
+    held = now.held if was.servers == now.servers else now.held_tasks if demands.ndim == 2 else None
     by_user = {"eligible": eligible, "task_limits": now.task_limits, "rates": rates, "held": held}
     kept: dict[str, Any] = {name: value if value is None else value[runs] for name, value in by_user.items()}
     made = Instance(

@@ -11,13 +11,10 @@ from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import TimeLimit, Verbose
-from fairopt.cli.progress import console_for, say, show_json, working, written
-from fairopt.io.saving import write_whole
+from fairopt.cli.progress import console_for, say, show_json, working
 from fairopt.operate.differences import diff as difference
 from fairopt.policies.registry import named_policy
 from fairopt.report import differences as report
-from fairopt.report import files
-from fairopt.report.frames import csv_lines
 from fairopt.runtime.display import sentence
 
 DIFF = """Show what changed between two saved answers, and because of what: jobs, servers, weights or the policy.
@@ -42,13 +39,11 @@ def diff(
         str | None,
         typer.Option("--policy", "-p", help="The policy of both, if its blocks are your own: file.py:NAME (runs it)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Save everything as .json, or the table by user as .csv.")] = None,
     time_limit: TimeLimit = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Show what changed between two saved answers, and because of what."""
-    files.check(out, (".json", ".csv"), str(old), str(new))
     own = None if policy is None else named_policy(policy)
     with working("comparing answers", verbose):
         answers = [Allocation.load(path, own) for path in (old, new)]
@@ -62,9 +57,3 @@ def diff(
             say(line)
         for line in found.sentences:
             say(sentence(line))
-    if out is not None and out.suffix.lower() == ".json":
-        write_whole(out, files.as_json(found.to_dict()) + "\n")
-    elif out is not None:
-        columns = report.columns_by(found, "user")
-        write_whole(out, csv_lines(columns, zip(*columns.values(), strict=True)))
-    written(out)

@@ -102,8 +102,9 @@ class Diff:
         Returns
         -------
         dict
-            ``format``, ``equal``, ``sentences``, ``certificates`` of all answers, and in ``steps`` for each ``changes``
-            and, as in ``whole``, ``users`` and ``teams`` with tasks and units before, after and their difference.
+            ``format``, ``policies`` and ``sentences``; ``changes`` by step, none if the answers are equal;
+            ``certificates`` of all answers; ``users``, and ``teams`` by label: tasks and units before, by each step and
+            after.
         """
         return later("fairopt.report.differences:described_diff")(self)
 
@@ -179,7 +180,8 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
     whole.gains()  # raises without a common resource
     _check_units(was, now)
     changed_how = repr(old.policy) != repr(new.policy) or old.certificate.whole != new.certificate.whole
-    points = {JOBS: _with_jobs(was, now), SERVERS: _with_servers(was, now), WEIGHTS: now}
+    rows = np.arange(now.n_servers)
+    points = {JOBS: _with_jobs(was, now), SERVERS: _with_old_weights(now, was, now, rows), WEIGHTS: now}
     before, steps, names, there = old, dict[str, WhatIf](), list[str](), was
     options = {"time_limit": time_limit, "verbose": verbose, "integral": old.certificate.whole}
     for k, (name, instance) in enumerate(points.items()):
@@ -250,7 +252,8 @@ def _with_jobs(was: Instance, now: Instance) -> Instance:
     old_rows = np.array([known.get(user, -1) for user in now.users], dtype=np.intp)
     ran = np.vstack([was.eligible, np.zeros((1, was.n_servers), dtype=np.bool_)])[old_rows]
     there = np.where((old_rows >= 0)[:, None], ran, (each <= capacities).all(axis=2))
-    eligible = np.where(unknown, there, now.eligible[:, at])
+    lacking = unknown | ((now.capacities[at] == 0) & (each > 0)).any(axis=2)  # who is not eligible there for that
+    eligible = np.where(lacking, there, now.eligible[:, at])
     rates = None if now.rates is None else np.where(unknown, now.rates.max(axis=1, keepdims=True), now.rates[:, at])
     runs = (eligible & ((capacities > 0) | (each == 0)).all(axis=2)).any(axis=1)
     held = now.held if was.servers == now.servers else now.held_tasks if demands.ndim == 2 else None
@@ -269,11 +272,6 @@ def _with_jobs(was: Instance, now: Instance) -> Instance:
         **kept,
     )
     return _with_old_weights(made, was, now, at)
-
-
-def _with_servers(was: Instance, now: Instance) -> Instance:
-    """The new instance with old weights and guarantees, and old limits where servers are the same."""
-    return _with_old_weights(now, was, now, np.arange(now.n_servers))
 
 
 def _with_old_weights(made: Instance, was: Instance, now: Instance, at: NDArray[np.intp]) -> Instance:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.operate.differences import Diff
-from fairopt.operate.what_if import WhatIf
+from fairopt.operate.what_if import Gains
 from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first
 from fairopt.report.what_if import NAME, both_answers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import SAME_TASKS
@@ -37,24 +37,30 @@ def _labels(found: Diff) -> list[str]:
     return [by for by in found.whole.after.instance.teams if by in found.whole.before.instance.teams]
 
 
+def _parts(found: Diff, by: str, alone: bool = False) -> tuple[Gains, dict[str, Float]]:
+    """Who has what, and numbers before, by each step and after."""
+    if by not in (views := ["user", *_labels(found)]):
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
+    view = None if by == "user" else by
+    gains = found.whole.gains(view, alone)
+    return gains, {"before": gains.before, **found.by_step(view, alone), "after": gains.after}
+
+
 def _table(found: Diff, by: str) -> Table:
     """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
-    view = None if by == "user" else by
-    gains, steps = found.whole.gains(view, alone=True), found.by_step(view, alone=True)
+    gains, parts = _parts(found, by, alone=True)
     rows = gains.largest_first[:MAX_ROWS]
     instance = found.whole.after.instance
     named = dict(zip(instance.resources, shortened(instance.resource_titles), strict=True))
     titles = ["tasks", *(named[r] for r in gains.resources)]
     groups = []
     for k in scarcest_first(gains.scarcest, len(gains.resources)):
-        same = SAME_TASKS * max(gains.before[:, k].max(initial=0.0), gains.after[:, k].max(initial=0.0))
-        added = [np.where(np.abs(of[rows, k]) <= same, 0.0, of[rows, k]) for of in steps.values()]
-        cells = numbers(np.concatenate([gains.before[rows, k], *added, gains.after[rows, k]]))
-        parts = [cells[at : at + len(rows)] for at in range(0, len(cells), len(rows))]
-        for values, part in zip(added, parts[1:], strict=False):
-            part[:] = ["+" * int(x > 0) + text for x, text in zip(values, part, strict=True)]
-        headers = (f"{titles[k]}: old", *steps, "new")
-        groups.append([Column(header, part) for header, part in zip(headers, parts, strict=True)])
+        columns = np.array([of[rows, k] for of in parts.values()])
+        columns[np.abs(columns) <= SAME_TASKS * np.abs(columns).max(initial=0.0)] = 0.0
+        cells = np.array(numbers(columns.ravel()), dtype=object).reshape(columns.shape)
+        cells[1:-1] = np.where(columns[1:-1] > 0, "+", "") + cells[1:-1]
+        headers = (f"{titles[k]}: before", *found.steps, "after")
+        groups.append([Column(header, part.tolist()) for header, part in zip(headers, cells, strict=True)])
     title = f"What changed because of what, by {by}"
     if len(rows) < len(gains.names):
         title += f" (the largest of {len(gains.names):,})"
@@ -66,44 +72,41 @@ def certificates(found: Diff) -> list[str]:
     return [f"{when}: {answer.certificate}" for when, answer in found.answers.items()]
 
 
-def columns_by(found: Diff, by: str) -> dict[str, Any]:
-    """Columns with a row per user or team; see `Diff.to_frame`."""
-    if by not in (views := ["user", *_labels(found)]):
-        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
-    view = None if by == "user" else by
-    gains, instance = found.whole.gains(view), found.whole.after.instance
-    out = FrameColumns({by: gains.names, "state": gains.states})
-    titles = dict(zip(instance.resources, instance.resource_titles, strict=True))
-    steps = {f"by {name}": added for name, added in found.by_step(view).items()}
-    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
-        for when, values in {"before": gains.before, **steps, "after": gains.after}.items():
-            out.add(f"{name} {when}", values[:, k])
-    return dict(out)
-
-
 def frame(found: Diff, by: str) -> pd.DataFrame:
     """See `Diff.to_frame`."""
-    columns = columns_by(found, by)
-    return pandas().DataFrame(columns).set_index(by)
+    gains, parts = _parts(found, by)
+    out, instance = FrameColumns({by: gains.names, "state": gains.states}), found.whole.after.instance
+    titles = dict(zip(instance.resources, instance.resource_titles, strict=True))
+    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
+        for when, values in parts.items():
+            out.add(f"{name} by {when}" if when in found.steps else f"{name} {when}", values[:, k])
+    return pandas().DataFrame(dict(out)).set_index(by)
 
 
 def described_diff(found: Diff) -> dict[str, Any]:
     """See `Diff.to_dict`."""
-
-    def described(one: WhatIf) -> dict[str, Any]:
-        teams = {by: one.gains(by).rows() for by in _labels(found)}
-        return {"changes": list(one.changes), "users": one.gains().rows(), "teams": teams}
-
-    answers = found.answers.items()
     return {
         "format": FORMAT,
-        "policies": [label(of.policy) for of in (found.whole.before, found.whole.after)],
-        "equal": not found.steps,
+        "policies": [label(answer.policy) for answer in (found.whole.before, found.whole.after)],
         "sentences": list(found.sentences),
-        "certificates": {when: {"ok": of.certificate.ok, **asdict(of.certificate)} for when, of in answers},
-        "whole": described(found.whole),
-        "steps": {name: described(step) for name, step in found.steps.items()},
+        "changes": {name: list(step.changes) for name, step in found.steps.items()},
+        "certificates": {
+            when: {"ok": of.certificate.ok, "gap": of.certificate.gap, "text": str(of.certificate)}
+            for when, of in found.answers.items()
+        },
+        "users": _described(found, "user"),
+        "teams": {by: _described(found, by) for by in _labels(found)},
     }
+
+
+def _described(found: Diff, by: str) -> dict[str, Any]:
+    """Tasks and units by name."""
+    gains, parts = _parts(found, by)
+    out = {}
+    for name, state, rows in zip(gains.names, gains.states, np.stack([*parts.values()], axis=2).tolist(), strict=True):
+        tasks, *units = [dict(zip(parts, row, strict=True)) for row in rows]
+        out[name] = {"state": state, "tasks": tasks, "units": dict(zip(gains.resources, units, strict=True))}
+    return out
 
 
 def diff_page(found: Diff) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, optional
@@ -77,18 +77,8 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
     for name, labels, value in _samples(answer, input_time):
         families[name].add_metric([one.encode(errors="backslashreplace").decode() for one in labels], value)
     registry = core.CollectorRegistry()
-    registry.register(_Collector([one for one in families.values() if one.samples]))
+    registry.register(SimpleNamespace(collect=lambda: [one for one in families.values() if one.samples]))
     return str(exposition.generate_latest(registry).decode())
-
-
-class _Collector:
-    """Metrics as the library reads them."""
-
-    def __init__(self, families: Iterable[Any]) -> None:
-        self.families = families
-
-    def collect(self) -> Iterable[Any]:
-        return self.families
 
 
 def _samples(answer: Allocation, input_time: float | None) -> Iterator[_Sample]:

@@ -42,6 +42,9 @@ If the input says which tasks run now, further tables show what each team and us
 Tables of more than 40 lines are summarised in one, by team or user, and the last line says what is not shown, also \
 where the output goes to a file or another program: --all shows all. --out and --json always have everything.
 
+--fail-if-below is for jobs of CI: the exit code is 4 if a team that waits holds too little, and messages name it. \
+--metrics is for the textfile collector of Prometheus' node exporter, and needs the extra metrics.
+
 \b
 [bold]Examples[/]
   fairopt solve cluster/ --policy drf

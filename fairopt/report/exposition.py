@@ -64,10 +64,8 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
     fairopt_difference_amount{resource="cpu",team="tune"} -6.0
     fairopt_difference_amount{resource="gpu",team="tune"} -3.0
     """
-    core, exposition = (
-        optional(f"prometheus_client.{part}", "metrics", "metrics", "prometheus-client")
-        for part in ("core", "exposition")
-    )
+    core = optional("prometheus_client.core", "metrics", "metrics", "prometheus-client")
+    exposition = optional("prometheus_client.exposition", "metrics", "metrics", "prometheus-client")
     if not isinstance(answer, Allocation):
         raise InvalidBlock(f"prometheus({type(answer).__name__}): give an Allocation, such as DRF().allocate(instance)")
     families = {
@@ -76,9 +74,8 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
     }
     for name, labels, value in _samples(answer, input_time):
         families[name].add_metric([one.encode(errors="backslashreplace").decode() for one in labels], value)
-    registry = core.CollectorRegistry()
-    registry.register(SimpleNamespace(collect=lambda: [one for one in families.values() if one.samples]))
-    return str(exposition.generate_latest(registry).decode())
+    written = SimpleNamespace(collect=lambda: [one for one in families.values() if one.samples])
+    return str(exposition.generate_latest(written).decode())
 
 
 def _samples(answer: Allocation, input_time: float | None) -> Iterator[_Sample]:

@@ -73,7 +73,7 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
         for name, (labels, help) in METRICS.items()
     }
     for name, labels, value in _samples(answer, input_time):
-        families[name].add_metric([one.encode(errors="backslashreplace").decode() for one in labels], value)
+        families[name].add_metric(labels, value)
     written = SimpleNamespace(collect=lambda: [one for one in families.values() if one.samples])
     return str(exposition.generate_latest(written).decode())
 

@@ -214,7 +214,10 @@ def _check(name: str, answer: Allocation) -> None:
         raise InvalidBlock(f"{name} is {type(answer).__name__}; give an Allocation, such as Allocation.load(path)")
     if not (answer.certificate.ok and is_mechanism(answer.policy)):
         note = answer.certificate.note or str(answer.certificate)
-        raise InvalidBlock(f"the {name} answer is not certified ({note}); solve it again, or load it with its policy")
+        raise InvalidBlock(
+            f"the {name} answer is not certified ({note}); solve it again, or give its policy: --policy, or "
+            "Allocation.load(path, policy)"
+        )
 
 
 def _check_units(was: Instance, now: Instance) -> None:

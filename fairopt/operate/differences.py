@@ -260,19 +260,16 @@ def _with_jobs(was: Instance, now: Instance) -> Instance:
     rates = None if now.rates is None else np.where(unknown, now.rates.max(axis=1, keepdims=True), now.rates[:, at])
     runs = (eligible & ((capacities > 0) | (each == 0)).all(axis=2)).any(axis=1)
     held = now.held if was.servers == now.servers else now.held_tasks if demands.ndim == 2 else None
-    by_user = {"eligible": eligible, "task_limits": now.task_limits, "rates": rates, "held": held}
-    kept: dict[str, Any] = {name: value if value is None else value[runs] for name, value in by_user.items()}
-    made = Instance(
-        demands[runs],
-        capacities,
+    made = now.select_users(np.flatnonzero(runs)).replace(
+        demands=demands[runs],
+        capacities=capacities,
+        eligible=eligible[runs],
+        rates=None if rates is None else rates[runs],
+        held=None if held is None else held[runs],
         counts=was.counts,
         servers=was.servers,
         server_types=was.server_types,
-        resources=now.resources,
-        units=now.units,
-        users=[now.users[j] for j in np.flatnonzero(runs)],
-        teams=now.teams.take(np.flatnonzero(runs)),
-        **kept,
+        limits=(),
     )
     return _with_old_weights(made, was, now, at)
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_names_are_escaped_as_the_format_asks() -> None:
 def test_prometheus_refuses_what_is_no_answer_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fo.errors.InvalidBlock, match=r"prometheus\(Instance\): give an Allocation"):
         fo.report.prometheus(TEAMS)  # type: ignore[arg-type]
-    monkeypatch.setitem(__import__("sys").modules, "prometheus_client.core", None)
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(
         fo.errors.MissingExtra, match=r"prometheus-client, which is not .*pip install 'fairopt\[metrics\]'"
     ):
@@ -141,7 +142,7 @@ def test_metrics_are_refused_where_the_collector_would_not_read_them(run: Any, m
     result = run("teams.json", "--metrics", "fairopt.txt")
     assert result.exit_code == 2 and "give a name that ends in .prom" in result.stderr
     assert "create the folder" in run("teams.json", "--metrics", "none/a.prom").stderr
-    monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
     result = run("teams.json", "--metrics", "fairopt.prom")
     assert result.exit_code == 2 and "pip install 'fairopt[metrics]'" in result.stderr
 
@@ -207,9 +208,13 @@ def test_rules_and_dashboard_name_metrics_and_labels_that_are_written() -> None:
 
 
 @promtool
-def test_promtool_accepts_metrics_and_rules() -> None:
+def test_promtool_accepts_metrics_rules_and_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
     tool("check", "metrics", stdin=fo.report.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0))
     tool("check", "rules", str(CRON / "rules.yaml"))
+    panels = json.loads((CRON / "dashboard.json").read_text())["panels"]
+    rules = [{"record": "panel", "expr": target["expr"]} for panel in panels for target in panel["targets"]]
+    (tmp_path / "dashboard.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    tool("check", "rules", "dashboard.yaml", folder=tmp_path)
 
 
 @promtool
@@ -235,6 +240,27 @@ def test_the_alert_fires_after_two_hours_for_the_team_that_is_below(tmp_path: Pa
     test = {"rule_files": [str(CRON / "rules.yaml")], "evaluation_interval": "15m", "tests": [case]}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(test))
     tool("test", "rules", "test.yaml", folder=tmp_path)
+
+
+def test_the_command_of_the_cronjob_writes_metrics_and_keeps_them_if_kubectl_fails(tmp_path: Path) -> None:
+    *_, job = yaml.safe_load_all((CRON / "cronjob.yaml").read_text())
+    [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    script = re.sub(r"/tmp/|/metrics/", f"{tmp_path}/", container["args"][0])
+    about = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "1"}}}]}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "web"}, "spec": spec, "status": {"phase": "Running"}}
+    (tmp_path / "list.json").write_text(json.dumps({"kind": "List", "items": [{"kind": "Node", **about}, pod]}))
+    programs = {"kubectl": f"cat {tmp_path}/list.json", "fairopt": f'exec {sys.executable} -m fairopt "$@"'}
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([*container["command"], script], env=environment, check=True, capture_output=True)
+    written = (tmp_path / "fairopt.prom").read_text()
+    assert parsed(written)["held_amount", "cpu", "web"] == 1
+    (tmp_path / "kubectl").write_text("#!/bin/sh\nexit 1\n")
+    assert subprocess.run([*container["command"], script], env=environment, check=False).returncode == 1
+    assert (tmp_path / "fairopt.prom").read_text() == written
 
 
 def test_the_cronjob_only_reads_and_is_itself_a_manifest_that_is_read(tmp_path: Path) -> None:

@@ -212,7 +212,8 @@ def test_promtool_accepts_metrics_rules_and_the_expressions_of_the_dashboard(tmp
     tool("check", "metrics", stdin=fo.report.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0))
     tool("check", "rules", str(CRON / "rules.yaml"))
     panels = json.loads((CRON / "dashboard.json").read_text())["panels"]
-    rules = [{"record": "panel", "expr": target["expr"]} for panel in panels for target in panel["targets"]]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    rules = [{"record": f"panel{k}", "expr": expression} for k, expression in enumerate(expressions)]
     (tmp_path / "dashboard.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     tool("check", "rules", "dashboard.yaml", folder=tmp_path)
 

@@ -10,7 +10,7 @@ import typer
 from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.inputs import TimeLimit, Verbose
+from fairopt.cli.inputs import TimeLimit
 from fairopt.cli.progress import console_for, say, show_json, working
 from fairopt.operate.differences import diff as difference
 from fairopt.policies.registry import named_policy
@@ -41,13 +41,12 @@ def diff(
     ] = None,
     time_limit: TimeLimit = None,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Show what changed between two saved answers, and because of what."""
     own = None if policy is None else named_policy(policy)
-    with working("comparing answers", verbose):
+    with working("comparing answers"):
         answers = [Allocation.load(path, own) for path in (old, new)]
-        found = difference(*answers, time_limit=time_limit, verbose=verbose)
+        found = difference(*answers, time_limit=time_limit)
     if as_json:
         show_json(report.FORMAT, found.to_dict())
     else:

@@ -25,7 +25,6 @@ from fairopt.runtime.tolerances import SAME_TASKS
 if TYPE_CHECKING:
     import pandas as pd
 
-JOBS, SERVERS, WEIGHTS, POLICY, OTHER = "jobs", "servers", "weights", "policy", "another optimum"
 EQUAL = "nothing changed: the answers are equal"
 
 
@@ -137,7 +136,7 @@ class Diff:
         return later("fairopt.report.differences:diff_page")(self)
 
 
-def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, verbose: bool = False) -> Diff:
+def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None) -> Diff:
     """What changed between two answers, and because of what.
 
     Between them stand answers, each certified, of the old policy to the new jobs on the old servers, and then on the
@@ -152,8 +151,6 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
         Two certified answers, such as of `Allocation.load`.
     time_limit : float, optional
         Seconds for each answer between them.
-    verbose : bool, default False
-        Whether solvers print.
 
     Returns
     -------
@@ -181,9 +178,9 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
     _check_units(was, now)
     changed_how = repr(old.policy) != repr(new.policy) or old.certificate.whole != new.certificate.whole
     rows = np.arange(now.n_servers)
-    points = {JOBS: _with_jobs(was, now), SERVERS: _with_old_weights(now, was, now, rows), WEIGHTS: now}
+    points = {"jobs": _with_jobs(was, now), "servers": _with_old_weights(now, was, now, rows), "weights": now}
     before, steps, names, there = old, dict[str, WhatIf](), list[str](), was
-    options = {"time_limit": time_limit, "verbose": verbose, "integral": old.certificate.whole}
+    options = {"time_limit": time_limit, "integral": old.certificate.whole}
     for k, (name, instance) in enumerate(points.items()):
         if _alike(there, instance):
             continue
@@ -203,7 +200,7 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None, v
         before, names = answer, []
     same = before.instance.users == now.users and np.allclose(before.tasks, new.tasks, SAME_TASKS)
     if changed_how or names or not same:
-        last = " and ".join([*names, *[POLICY] * changed_how]) or OTHER
+        last = " and ".join([*names, *["policy"] * changed_how]) or "another optimum"
         steps[last] = WhatIf(before, new, all_members=True)
     return Diff(whole, steps)
 

@@ -305,6 +305,17 @@ def _check_options(given: dict[str, Any], known: tuple[str, ...], what: str) -> 
             )
 
 
+def written_at(source: str, capacity: bool = False) -> float | None:
+    """When the oldest file that is read as ``source`` was written, in seconds since 1970; None if it is no file."""
+    if source == DASH or not (place := place_of(source)).exists():
+        return None
+    files: list[Path | None] = [place]
+    if place.is_dir():
+        _, parts = _kind_of(place, capacity)
+        files = parts or [file for file in place.iterdir() if file.suffix.lower() in _ENDINGS]
+    return min(file.stat().st_mtime for file in files if file is not None)
+
+
 # -- write ----------------------------------------------------------------------------------------------------
 
 

@@ -9,12 +9,12 @@ The names for users:
 * `read`: a graph from GML (as in the Internet Topology Zoo), GraphML, JSON of nodes and links, or a list of edges.
 * `flows`: flows of an answer by path, by demand with its bottlenecks, or by link.
 * `plot`: the graph with the use of its links.
-* `MAX_MIN`: the policy above.
+* The policy `MAX_MIN`.
 
 The files:
 
-* `graph`: links of a graph, and k shortest paths. `demands`: tables of demands. `instance`: both as an instance.
-* `files`: readers of graphs. `flows`: answers by path, demand and link. `picture`: `plot`.
+* `graph`: links of a graph, and k shortest paths. `demands`: tables of demands. `paths`: both as an instance.
+* `files`: readers of graphs. `answers`: by path, demand and link. `picture`: `plot`.
 """
 
 from fairopt.runtime.lazy import public_names

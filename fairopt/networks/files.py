@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.text_files import is_path, read_text
-from fairopt.networks.graph import networkx
+from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, networkx
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -61,7 +62,7 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
         raise InvalidInstance(f"the path is {path!r}; give the name of a file")
     place = Path(path)
     readers: dict[str, Callable[[str], Any]] = {
-        ".gml": lambda text: nx.parse_gml(text.splitlines(), label="id"),
+        ".gml": _of_gml,
         ".graphml": nx.parse_graphml,
         ".json": _of_json,
         ".txt": lambda text: nx.parse_edgelist(
@@ -78,6 +79,12 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
         words = " ".join(str(error).split())[:200]
         raise InvalidInstance(f"{place} cannot be read as a graph ({words}); {EXPECTED}") from error
     return _single(found, capacity)
+
+
+def _of_gml(text: str) -> Any:
+    """A graph of GML, which may have parallel links though it does not say so."""
+    several = text if "multigraph" in text else re.sub(r"graph\s*\[", "graph [ multigraph 1 ", text, count=1)
+    return networkx().parse_gml(several.splitlines(), label="id")
 
 
 def _of_edges(text: str) -> Any:
@@ -103,16 +110,9 @@ def _single(graph: Any, capacity: str | float) -> Any:
     for a, b, data in graph.edges(data=True):
         if a == b:
             continue
-        room = _number(data.get(attribute, usual))
+        given = data.get(attribute, usual)
+        room = None if given is None else capacity_of(f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}", given)
         before = made.edges[a, b].get("capacity") if made.has_edge(a, b) else 0.0
         known = {} if room is None or before is None else {"capacity": before + room}
         made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **known)
     return made
-
-
-def _number(given: Any) -> Any:
-    """A capacity as a number where it is one; what is not is refused with its link's name by `instance`."""
-    try:
-        return given if given is None else float(given)
-    except (TypeError, ValueError):
-        return given

@@ -51,7 +51,13 @@ class Links:
                     f"two links are named {name}; join parallel links to one of their total capacity, as "
                     "fairopt.networks.read does"
                 )
-            room = _capacity(name, data.get(capacity) if isinstance(capacity, str) else capacity, capacity)
+            given = data.get(capacity) if isinstance(capacity, str) else capacity
+            if given is None:
+                raise InvalidInstance(
+                    f"the link {name} has no {capacity!r}; set it on every link, name the attribute that links have "
+                    "(capacity='speed'), or give one number for all (capacity=1000)"
+                )
+            room = capacity_of(name, given)
             if room:
                 self.graph.add_edge(a, b)
             for ends in ((a, b), (b, a))[: 1 + (not directed)]:
@@ -71,13 +77,8 @@ class Links:
             yield [self.number[ends] for ends in pairwise(nodes)]
 
 
-def _capacity(name: str, given: Any, attribute: str | float) -> float:
+def capacity_of(name: str, given: Any) -> float:
     """The capacity of a link, checked."""
-    if given is None:
-        raise InvalidInstance(
-            f"the link {name} has no {attribute!r}; set it on every link, name the attribute that links have "
-            "(capacity='speed'), or give one number for all (capacity=1000)"
-        )
     try:
         room = float(given)
     except (TypeError, ValueError, OverflowError):

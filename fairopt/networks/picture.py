@@ -8,7 +8,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
-from fairopt.networks.flows import OnNetwork
+from fairopt.networks.answers import OnNetwork
 from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, networkx
 from fairopt.plots.common import check_axes, colour_bar, cut, escaped, fall_back_fonts, new_figure
 from fairopt.policy import label

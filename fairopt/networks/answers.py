@@ -9,8 +9,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.networks.graph import BOTH_WAYS, ONE_WAY
-from fairopt.networks.instance import DEMAND, FLOW
+from fairopt.networks.paths import DEMAND, FLOW, on_network
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import pandas
 
@@ -78,9 +77,7 @@ class OnNetwork:
 
     def __init__(self, answer: Allocation) -> None:
         instance = answer.instance
-        named = [name for name in instance.resources if ONE_WAY in name or BOTH_WAYS in name]
-        others = {*instance.resources} - {*named} - {FLOW}
-        if DEMAND not in instance.teams or instance.n_servers != 1 or others:
+        if not on_network(instance):
             raise InvalidInstance(
                 "the answer is not on a network; give one of an instance by fairopt.networks.instance"
             )
@@ -88,6 +85,7 @@ class OnNetwork:
         self.instance: Instance = instance
         self.flow: Float = answer.tasks
         self.names, self.of_path = labelling.names, labelling.of_user
+        named = [name for name in instance.resources if name != FLOW]
         columns = [instance.resource_index(name) for name in named]
         self.link_names, self.uses = named, instance.demands[:, columns] > 0
         self.capacity: Float = instance.total_capacities[columns]

@@ -12,12 +12,13 @@ from fairopt.blocks.teams import OfTeam
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.networks.demands import demands_of
-from fairopt.networks.graph import Links
+from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, Links
 from fairopt.policy import Policy
 
 if TYPE_CHECKING:
     import networkx as nx
 
+NETWORK = "network"  # the name of the only server
 DEMAND, FLOW = "team", "flow"  # the label of teams; a resource of which a task takes 1, for volumes
 MAX_MIN = Policy(Leximin(OfTeam(Tasks(), inside="any")), name="max-min flow")
 
@@ -76,7 +77,7 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     >>> graph.add_weighted_edges_from([("a", "b", 1), ("b", "c", 1), ("a", "c", 1)], weight="capacity")
     >>> network = fo.networks.instance(graph, [("a", "c"), ("b", "c")])
     >>> network.users
-    ['a->c/1', 'a->c/2', 'b->c/1']
+    ('a->c/1', 'a->c/2', 'b->c/1')
     >>> fo.networks.flows(fo.networks.MAX_MIN.allocate(network), by="demand").flow.round(6).to_dict()
     {'a->c': 1.0, 'b->c': 1.0}
     """
@@ -122,10 +123,20 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         weights={demand.name: demand.weight for demand in found},
         users=users,
         resources=resources,
-        servers=["network"],
+        servers=[NETWORK],
         teams={DEMAND: teams},
         limits=[
             {"name": f"volume of {d.name}", "resource": FLOW, "amount": d.volume, "of": [d.name]} for d in with_volume
         ],
         notes=[f"{fewer:,} of {len(found):,} demands have fewer than {paths} paths"] if fewer else (),
     )
+
+
+def on_network(instance: Instance) -> bool:
+    """Whether `instance` made it, or made one that it was changed from."""
+    return [*instance.servers] == [NETWORK] and DEMAND in instance.teams and all(map(is_link, instance.resources))
+
+
+def is_link(resource: str) -> bool:
+    """Whether a resource is a link, or that of volumes."""
+    return resource == FLOW or ONE_WAY in resource or BOTH_WAYS in resource

@@ -69,7 +69,7 @@ class Links:
             raise InvalidInstance(f"two links are named {name}; rename nodes so that links have names of their own")
 
     def paths(self, source: Node, target: Node, most: int) -> Iterator[list[int]]:
-        """The shortest loopless paths as numbers of links, fewest links first (Yen 1971)."""
+        """The shortest loopless paths as numbers of links, fewest links first, by the algorithm of Yen."""
         nx = networkx()
         if not nx.has_path(self.graph, source, target):
             return

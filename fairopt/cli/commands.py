@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairopt import datasets
+from fairopt import datasets, networks
 from fairopt.blocks.constraints import Constraint
 from fairopt.cli.application import FAILED_CHECK, app, exit_code, guarded
 from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
@@ -21,6 +21,7 @@ from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
+from fairopt.networks.paths import on_network
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
@@ -34,7 +35,7 @@ from fairopt.solve.form import solvers
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
 WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."
 OF_TEAMS, OF_USERS = "hdrf", "drf"  # the default policies, with and without teams of several users
-DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}."
+DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}; on networks max-min flow of demands."
 SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
 If the input says which tasks run now, further tables show what each team and user holds beside what is fair.
@@ -57,6 +58,7 @@ where the output goes to a file or another program: --all shows all. --out and -
   fairopt solve cluster/ --policy drf --exact
   fairopt solve now.json --all
   fairopt solve now.json --metrics fairopt.prom --fail-if-below 0.8
+  fairopt solve net.gml --demands demands.csv
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
@@ -159,6 +161,8 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
 
     def of(instance: Instance) -> Any:
         mechanism = found
+        if mechanism is None and text is None and on_network(instance):
+            mechanism = networks.MAX_MIN
         if mechanism is None and (text is not None or instance.teams.mixed):
             by = instance.teams.outermost_first
             mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
@@ -184,8 +188,13 @@ def asked(
         chosen = mechanisms([one(instance) for one in known])
         names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
         if names and instance.teams.mixed:
+            usual = (
+                "without --policy demands are compared"
+                if on_network(instance)
+                else f"--policy {OF_TEAMS} compares teams"
+            )
             these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
-            say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
+            say_notes([f"{these}, and not their teams; {usual}"])
         return chosen
 
     return of

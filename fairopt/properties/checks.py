@@ -27,6 +27,7 @@ from fairopt.properties.names import (
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
+from fairopt.properties.team_pareto import team_gain
 from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
@@ -74,6 +75,8 @@ def check(
     * ``team-sharing-incentive``: how much larger the dominant share of a team or user would be if one of its members
       that is below its limit ran alone on the team's slice of every server, within that limit (`TeamSlices`). The tree
       of teams is that which the policy reads, or that of all labels.
+    * ``team-pareto``: a gain of a team's total, by the share that the policy compares, while no other team's falls,
+      relative to it (`TeamGain`).
     * ``envy-free``: how much more a user would run on the bundle of another, at its own weight and within its limit
       (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
     * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
@@ -221,6 +224,22 @@ def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, wor
     words = f"{what} {teams.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
     words += f"short by {percent(margin)}"
     return Verdict(name, False, margin, teams, words)
+
+
+def team_pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether no team's total can grow unless another's falls."""
+    found = team_gain(allocation, tol, clock)
+    name, of = "team-pareto", f"{found.share.by}'s total {found.share.share}"
+    if found.team is not None and found.margin > tol:
+        t = found.teams.index(found.team)
+        before, after = _numbers(found.totals[t], found.better[t])
+        words = f"with no {of} falling, that of {found.team!r} could be {after} instead of {before}"
+        return Verdict(name, False, found.margin, found, words)
+    words = f"no {of} can grow unless another's falls"
+    if found.bound > tol:
+        left = "" if np.isinf(found.bound) else f" of {percent(found.bound)}"
+        return Verdict(name, None, found.margin, found, f"{words}, as far as is known: a gain{left} is not ruled out")
+    return Verdict(name, True, found.margin, found, words)
 
 
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:

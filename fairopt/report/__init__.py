@@ -8,7 +8,7 @@ The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: answers as HTML and LaTeX.
-* `brief`: an answer on one screen.
+* `brief`: an answer on one screen; `network`: one on a network.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``;

@@ -410,20 +410,22 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
 
     signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
-    curved = []
-    for sign, argument in zip(signs, condition.args, strict=False):
-        for term, its_sign in _terms(argument, sign):
-            value = np.asarray(term.value, dtype=float).ravel(order="F")
-            rounding = np.maximum(rounding, by_row(np.abs(value)))
-            if not term.is_affine():
-                size = np.maximum(size, by_row(np.abs(value)))
-                curved.append(term)
-                continue
-            own, rest = _sizes(term, typical)
-            size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
-    size = np.maximum(size, np.abs(constant))
+    terms = [term for sign, side in zip(signs, condition.args, strict=False) for term in _terms(side, sign)]
+    values = [by_row(np.abs(np.asarray(term.value, dtype=float).ravel(order="F"))) for term, _ in terms]
+    for value in values:
+        rounding = np.maximum(rounding, value)
     beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
+    if not beyond.any():
+        return 0.0
+    for (term, its_sign), value in zip(terms, values, strict=True):
+        if not term.is_affine():
+            size = np.maximum(size, value)
+            continue
+        own, rest = _sizes(term, typical)
+        size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
+    size = np.maximum(size, np.abs(constant))
     relative = beyond / np.where(size > 0, size, 1.0)
+    curved = [term for term, _ in terms if not term.is_affine()]
     if curved and relative.max() > BLOCK_TOLERANCE:
         relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
     return float(relative.max())
@@ -433,7 +435,7 @@ def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> t
     """The size of the variable terms in each row of an affine expression, and its constant."""
     value = np.asarray(term.value, dtype=float).ravel(order="F")
     size = np.zeros(len(value))
-    for variable, gradient in term.grad.items():
+    for variable, gradient in (term.grad if term.parameters() else affine_slopes(term)).items():
         slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
         value = value - slopes @ at
         size = np.maximum(size, abs(slopes) @ np.abs(at))

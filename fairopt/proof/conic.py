@@ -227,7 +227,7 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
 def _too_long(problem: cp.Problem | Posed) -> bool:
     """Whether CVXPY would compile a problem for longer than the current call may take."""
     clock = current()
-    return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
+    return clock is not None and time.perf_counter() + solvers.compiling(problem, solvers.size(problem)) > clock.hard
 
 
 def has_matrices(problem: cp.Problem) -> bool:

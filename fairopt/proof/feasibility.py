@@ -26,7 +26,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
-from fairopt.solve.form.compiled import affine_slopes
+from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.program import ConeModel, Program
 
 

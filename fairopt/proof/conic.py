@@ -282,9 +282,7 @@ def conic_excess(
     if unknown:
         return np.inf, ""
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
-    found = conic_bound(
-        problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value)
-    )
+    found = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, found.assumed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -20,13 +19,13 @@ from fairopt.blocks.form import Form
 from fairopt.blocks.guarantees import TeamGuarantees
 from fairopt.blocks.rows import TYPICAL
 from fairopt.instance.validation import distinct
+from fairopt.proof.gradients import as_matrix, gradient, gradients_of
 from fairopt.proof.lagrangian import LinearRows
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
-from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.program import ConeModel, Program
 
 
@@ -365,28 +364,6 @@ def tangent(
     return Form(constant=constant), slopes, by_others
 
 
-def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
-    """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
-    return gradients_of(expression, [unknowns])[0]
-
-
-def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
-    """The same by each of several variables."""
-    try:
-        linear = expression.is_affine() and not expression.parameters()
-        found = affine_slopes(expression) if linear else expression.grad
-    except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
-        return [None] * len(variables)
-    each = [found.get(variable) for variable in variables]
-    return [None if gradient is None else as_matrix(gradient) for gradient in each]
-
-
-def as_matrix(gradient: Any) -> sp.csr_array:
-    """A gradient of CVXPY (a plain number for one unknown) as a sparse matrix."""
-    dense: Any = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)
-    return sp.csr_array(dense)
-
-
 def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
     """The largest violation of a constraint's rows, each relative to the size of its terms.
 
@@ -435,8 +412,8 @@ def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> t
     """The size of the variable terms in each row of an affine expression, and its constant."""
     value = np.asarray(term.value, dtype=float).ravel(order="F")
     size = np.zeros(len(value))
-    for variable, gradient in (term.grad if term.parameters() else affine_slopes(term)).items():
-        slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
+    for variable, slopes in gradient(term).items():
+        slopes, at = as_matrix(slopes).T, np.asarray(variable.value, dtype=float).ravel(order="F")
         value = value - slopes @ at
         size = np.maximum(size, abs(slopes) @ np.abs(at))
         if typical is not None and variable.id in typical:

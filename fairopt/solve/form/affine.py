@@ -132,7 +132,7 @@ def _flat(node: Any) -> Float:
     """The numbers of a constant, in column order."""
     if node.type not in CONSTANTS:
         raise _Other
-    value = node.data.toarray() if sp.issparse(node.data) else np.asarray(node.data)
+    value = node.data.toarray() if node.type == "sparse_const" else node.data
     return np.ravel(value, order="F").astype(float)
 
 
@@ -141,9 +141,14 @@ def _product(node: Any, part: Entries, argument: Any) -> Entries:
     constant, first = node.data, node.type == "mul"
     if constant.type not in CONSTANTS or max(len(constant.shape), len(argument.shape)) > 2 or not argument.shape:
         raise _Other
-    matrix = constant.data if sp.issparse(constant.data) else np.asarray(constant.data, dtype=float)
-    if len(constant.shape) < 2:
-        matrix = matrix.reshape(constant.shape + (1,) if not first else (1,) + constant.shape)
+    shape = constant.shape
+    if len(shape) < 2:
+        shape = (1, *shape) if first else (*shape, 1)
+    matrix: Any = constant.data
+    if not sp.issparse(matrix):
+        matrix = np.asarray(matrix, dtype=float).reshape(shape, order="F")
+    if matrix.shape != shape:
+        raise _Other
     if first:  # entry (i, j) of the argument goes to the rows (k, j) with matrix[k, i]
         by_column = sp.csc_array(matrix)
         column, inside = np.divmod(part.row, by_column.shape[1])
@@ -175,9 +180,7 @@ def affine_entries(
         return by_cvxpy(expressions, starts, n)
 
 
-def by_cvxpy(
-    expressions: Sequence[cp.Expression], starts: Mapping[int, int], n: int
-) -> tuple[Indices, Indices, Float]:
+def by_cvxpy(expressions: Sequence[cp.Expression], starts: Mapping[int, int], n: int) -> tuple[Indices, Indices, Float]:
     """`affine_entries` by CVXPY's own code."""
     from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
 

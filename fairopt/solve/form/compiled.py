@@ -7,7 +7,7 @@ Problems of other kinds go through CVXPY's chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -190,8 +190,8 @@ class CompiledHere(Compiled):
         entries = [(np.concatenate(place)[row], column, signs[row] * value)]
         for one in tables:
             table, first = sp.csr_array(one.table), self.rows[one.constr_id].start
-            row, column = np.repeat(np.arange(first, first + one.size), np.diff(table.indptr)), table.indices
-            entries.append((row, column.astype(np.intp) + self.starts[one.unknowns.id], table.data))
+            row = np.repeat(np.arange(first, first + one.size), np.diff(table.indptr))
+            entries.append((row, table.indices.astype(np.intp) + self.starts[one.unknowns.id], table.data))
             entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
         self.bounds = self.rows.pop(-1)
         at = np.arange(self.bounds.start, self.bounds.stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -153,12 +154,11 @@ class CompiledHere(Compiled):
 
     def in_cones(self, part: cp.Problem) -> Any:
         """A problem with its atoms written in the solver's cones, and CVXPY's inverse data."""
-        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
         from cvxpy.utilities.solver_context import SolverInfo
 
         cones, bounded = frozenset(self.interface.SUPPORTED_CONSTRAINTS), self.interface.BOUNDED_VARIABLES
         context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
-        return Dcp2Cone(quad_obj=self.squares, solver_context=context).apply(part)
+        return _to_cones()(quad_obj=self.squares, solver_context=context).apply(part)
 
     def write(
         self,
@@ -261,6 +261,33 @@ class CompiledHere(Compiled):
             else:
                 c.save_dual_value(some.reshape(c.shape, order="F"))
         return str(status)
+
+
+@cache
+def _to_cones() -> Any:
+    """CVXPY's reduction to cones, which copies affine expressions node by node, without that."""
+    from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+
+    affine, atom, leaf = cp.atoms.affine.affine_atom.AffAtom, cp.atoms.atom.Atom, cp.expressions.leaf.Leaf
+
+    class ToCones(Dcp2Cone):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.known: dict[int, tuple[Any, bool]] = {}  # with the expressions, whose ids others might get
+
+        def canonicalize_tree(self, expr: Any, *rest: Any) -> Any:
+            return (expr, []) if self.is_plain(expr) else super().canonicalize_tree(expr, *rest)
+
+        def is_plain(self, expr: Any) -> bool:
+            """Whether it is made of variables, constants and affine nodes that need no other form."""
+            if id(expr) not in self.known:
+                kind = type(expr)
+                inner = issubclass(kind, (affine, cp.Constraint)) and kind not in self.cone_canon_methods
+                plain = isinstance(expr, leaf) or (isinstance(expr, atom) and expr.is_constant())
+                self.known[id(expr)] = expr, plain or (inner and all(map(self.is_plain, expr.args)))
+            return self.known[id(expr)][1]
+
+    return ToCones
 
 
 def _sums(place: Indices, values: Float, n: int) -> Float:

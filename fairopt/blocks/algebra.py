@@ -633,6 +633,12 @@ class Natural:
         with self.lock:
             self.held.setdefault(id(objective), (objective, expression, [], unknowns, scale))
 
+    def has_none_of_its_own(self, objective: Block) -> bool:
+        """Whether an objective was written here and has no variables besides tasks."""
+        with self.lock:
+            written = self.held.get(id(objective))
+            return written is not None and written[3] is self.tasks and not (written[2] != [] or self.model.own.held)
+
     def value(self, objective: Block, point: Point) -> float | None:
         """The objective at a point; None if its expression has variables that have no value there."""
         with self.lock:

@@ -161,13 +161,17 @@ def rows_violation(program: Program, tasks: Float) -> float:
 
 def all_known(program: Program) -> bool:
     """Whether the program has only linear rows, bounds and a known objective."""
-    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
-    return known and program.objective.is_known
+    return _all_rows(program) and program.objective.is_known
+
+
+def _all_rows(program: Program) -> bool:
+    """Whether all constraints are linear rows and bounds."""
+    return all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
 
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program; a cone model is built only for constraints that are not linear rows."""
-    if all_known(program):
+    if all_known(program) or (cone is None and _all_rows(program)):
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     cone = cone or ConeModel(program)
     if len(cone.model.own.values()) < len(cone.model.own.held):  # no solver left them
@@ -212,6 +216,8 @@ def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
     """The best values of blocks' variables at tasks by pair, by key."""
     blocks = blocks_within((program.objective, *program.rest))
     if program.empty or not program.decides_tasks or all(map(is_ours, blocks)) or all_known(program):
+        return {}
+    if _all_rows(program) and program.natural.has_none_of_its_own(program.objective):
         return {}
     return settle(ConeModel(program), tasks)
 

@@ -5,6 +5,7 @@ The files:
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
 * `proposal`: proposals of methods, and the interface of evidence; `evidence`: its kinds.
 * `feasibility`: repair of points, violations of constraints, and constraints as multipliers see them.
+* `gradients`: gradients of CVXPY's expressions.
 * `bound`: users' largest gains at given costs, for all bounds by weak duality.
 * `least_squares`: minimum-norm solutions of equations, within the time limit.
 * `ranges`: ranges of variables that linear rows and cones imply. `polish`: dual points made exact.

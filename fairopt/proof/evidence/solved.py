@@ -568,10 +568,11 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
+    unit, own = (objective.unit(point), objective.value(point)) if value is None else (np.nan, np.nan)
 
     def gap(excess: float) -> float:
         if value is None:
-            return plain_gap(program, point, excess * per_form)
+            return in_units(excess * per_form, unit, own)
         return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
 
     return Proved(*conic_gap(form, cone.all_constraints, cone.unknowns, top, at, gap, left))

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
@@ -45,6 +46,8 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate, answered = None, name == "HIGHS" or settings.solver is None
+        if linear_only(settings, name) and has_curves(program):
+            return
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
@@ -128,6 +131,12 @@ def chain_of(settings: Settings, linear: bool) -> list[str]:
 def linear_only(settings: Settings, solver: str) -> bool:
     """Whether a solver of the chain takes linear programs only."""
     return settings.solver is None and solver not in solvers.CONE_CHAIN
+
+
+def has_curves(program: Program) -> bool:
+    """Whether known terms of the objective, or of one that a constraint bounds, are curved."""
+    objectives = (program.objective, *(block.objective for block in program.rest if isinstance(block, AtLeast)))
+    return any(term.is_curved for objective in objectives for term in objective.terms())
 
 
 def by_chain(

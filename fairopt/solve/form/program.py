@@ -43,7 +43,8 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Left, affine_slopes
+from fairopt.solve.form.affine import affine_slopes
+from fairopt.solve.form.compiled import Left
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of

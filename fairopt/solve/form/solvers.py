@@ -171,11 +171,12 @@ def run(
     to 3e-6, more than certificates allow. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
     settings: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
+    numbers = size(problem)
     if solver == "HIGHS":
         silence_banner()
         # PDLP ignores log_to_console
         settings["output_flag"] = verbose
-        if size(problem) > LARGE:
+        if numbers > LARGE:
             settings["solver"] = "ipm"
     settings |= _own_options(solver, options or {})
     if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
@@ -190,7 +191,7 @@ def run(
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
                 until = start + time_limit
-                status = _solve_in_time(problem, solver, verbose, settings, until, looser, left)
+                status = _solve_in_time(problem, numbers, solver, verbose, settings, until, looser, left)
             else:
                 compiled = Compiled.of(problem, solver, settings)
                 status = _solve_data(compiled, solver, verbose, settings, looser, left)
@@ -286,6 +287,7 @@ def _raise_interrupt(solver: str, raw: Any) -> None:
 
 def _solve_in_time(
     problem: cp.Problem | Posed,
+    numbers: int,
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
@@ -293,12 +295,12 @@ def _solve_in_time(
     looser: bool,
     left: Left | None,
 ) -> str:
-    """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
+    """`Problem.solve` of a problem of so many `numbers` with a time limit, in a subprocess if needed; the status."""
     name = _TIME.get(solver)
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
     check("writing programs for CVXPY")
-    long = compiling(problem) > (until - time.perf_counter()) * _MOST_COMPILING
-    if long or may_overrun(solver, size(problem)):
+    long = compiling(problem, numbers) > (until - time.perf_counter()) * _MOST_COMPILING
+    if long or may_overrun(solver, numbers):
         try:
             return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
         except subprocesses._CannotSend as error:
@@ -359,9 +361,9 @@ def size(problem: cp.Problem | Posed) -> int:
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 
 
-def compiling(problem: cp.Problem | Posed) -> float:
-    """Seconds that CVXPY takes to compile a problem, at least: 300 norms of three tasks take 0.6 s."""
-    return 1e-6 * size(problem) + 1e-3 * len(problem.constraints)
+def compiling(problem: cp.Problem | Posed, numbers: int) -> float:
+    """Seconds that CVXPY takes to compile a problem of a `size`, at least: 300 norms of three tasks take 0.6 s."""
+    return 1e-6 * numbers + 1e-3 * len(problem.constraints)
 
 
 def may_overrun(solver: str, numbers: int) -> bool:

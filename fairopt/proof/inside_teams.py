@@ -80,17 +80,12 @@ class InsideTeams:
         """Write capacities, users' limits (on several servers) and further rows in the columns."""
         rest = np.where(columns, 0.0, tasks)
         kept = np.flatnonzero(program.usable_rows > 0)
-        if self.single:  # without those of the other users, of which there may be millions
-            whole = program.whole_capacities[0]
-            loads = (program.instance.per_server_demands[self.place, 0] / np.where(whole > 0, whole, np.inf)).T
-        else:
-            loads = sp.csc_array(program.pairs.loads)[:, self.place]
-        parts = [sp.csr_array(loads)[kept]]
+        parts = [program.rows.columns(self.place)[kept]]
         low, high = [np.full(len(kept), -np.inf)], [(program.usable_rows - program.rows.load(rest))[kept]]
         if not self.single:
-            some = np.flatnonzero((program.low > 0) | np.isfinite(program.high))
+            some, used = np.flatnonzero((program.low > 0) | np.isfinite(program.high)), program.pairs.sum(rest)
             parts.append(sp.csr_array(program.pairs.totals[some][:, self.place]))
-            low, high = [*low, program.low[some]], [*high, program.high[some]]
+            low, high = [*low, (program.low - used)[some]], [*high, (program.high - used)[some]]
         for one in program.rows.further:
             parts.append(sp.csr_array(one.rows.per_task[:, self.place]))
             right = one.rows.right - one.rows.load(rest)

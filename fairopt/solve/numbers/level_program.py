@@ -20,7 +20,6 @@ from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve import infeasible
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.program import Program
 from fairopt.solve.form.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
@@ -37,15 +36,6 @@ class Found(NamedTuple):
     level: float
     rises: Float
     dual: NumberDual
-
-
-def loads(program: Program, columns: Indices | Bool) -> sp.csr_array:
-    """The columns of `Pairs.loads`; on one pool without those of the others, of which there may be millions."""
-    if not program.single:
-        return sp.csr_array(sp.csc_array(program.pairs.loads)[:, columns])
-    whole = program.whole_capacities[0]
-    ratios = program.instance.per_server_demands[columns, 0] / np.where(whole > 0, whole, np.inf)
-    return sp.csr_array(ratios.T)
 
 
 class NumberPrograms:
@@ -77,7 +67,7 @@ class NumberPrograms:
         at_rest = self.tasks.copy()
         at_rest[columns] = 0.0
         self.rows = np.flatnonzero(program.usable_rows > 0)
-        parts = [sp.csr_array(loads(program, columns)[self.rows] @ scale)]
+        parts = [sp.csr_array(program.rows.columns(columns)[self.rows] @ scale)]
         low, high = [np.full(len(self.rows), -np.inf)], [(program.usable_rows - program.rows.load(at_rest))[self.rows]]
         if not program.single:
             limited = np.flatnonzero((program.low > 0) | np.isfinite(program.high))

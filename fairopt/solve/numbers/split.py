@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.blocks.objectives import Leximin, Objective
-from fairopt.blocks.shares import takes_windows
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof import gate
+from fairopt.proof.determined import determined_pairs
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
@@ -47,13 +47,17 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
         return open_split
     from fairopt.solve.numbers.inside import Split
 
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
     totals = program
     if not program.term.is_order:
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)
     tasks = repair(program, answer.tasks)
     try:
         Leximin(team.share).check(program.instance)
-        inside = InsideTeams(totals, team, tasks, ~_determined(totals, answer, tasks))
+        fixed = _determined(totals, answer, tasks)
+        if fixed.all():
+            return replace(answer, note=note)
+        inside = InsideTeams(totals, team, tasks, ~fixed)
         split = Split(inside, settings)
         split.fill()
     except (OutOfDomain, Infeasible, _SolverFailed):  # a member without a share, or rounding
@@ -63,7 +67,6 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     after = gate.judge(program, Proposal(answer.method, repair(program, divided), answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
     gap = inside.gap(split.duals, after.tasks[inside.place])
     if not gap <= GAP_TOLERANCE:
         note = (
@@ -74,24 +77,12 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
 
 
 def _determined(program: Program, answer: Answer, tasks: Float) -> Bool:
-    """The pairs whose tasks on one pool follow from the totals, by prices of these.
-
-    What all feasible tasks with these totals cost lies between what the totals pay and what the rows are worth at the
-    prices; so a task whose reduced cost is far larger than the difference stays where it is.
-    """
-    fixed = np.zeros(len(program.pairs), dtype=bool)
-    if not (program.single and takes_windows(program.term.share._of_user, program.instance)):
-        return fixed
-    bounds = NumberBounds(program)
-    z = bounds.at(tasks)
-    fixed |= program.most <= program.low
-    equal = np.where(z > NOISE * bounds.typical, z, 0.0) / np.bincount(bounds.number, minlength=len(z))
-    for dual in _prices(bounds, answer, tasks):
-        free = max(bounds.value(dual) - float(np.maximum(dual.of_numbers, 0.0) @ z), 0.0)
-        apart, paid = np.abs(bounds.reduced_costs(dual)), dual.of_numbers[bounds.number] * bounds.c
-        fixed |= (apart > NOISE * paid) & (apart * (GAP_TOLERANCE * equal)[bounds.number] > free * bounds.c)
-    left = bounds.numbers.sums(np.where(fixed, 0.0, bounds.c * tasks))  # by rounding, where nothing is
-    return fixed | (left <= NOISE * np.maximum(z, bounds.typical))[bounds.number]
+    """The pairs whose tasks follow from the totals; all of a user that has others, unless it runs none there."""
+    bounds, pairs = NumberBounds(program), program.pairs
+    fixed = determined_pairs(bounds, _prices(bounds, answer, tasks), tasks)
+    open_users = np.zeros(len(program.most), dtype=bool)
+    open_users[pairs.user[~fixed]] = True
+    return fixed & ~(open_users[pairs.user] & (tasks > NOISE * pairs.sum(tasks)[pairs.user]))
 
 
 def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:
@@ -103,7 +94,8 @@ def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[Numb
     if answer.prices is None or len(answer.prices) != len(program.usable_rows):
         return
     prices = np.maximum(answer.prices, 0.0)
-    per = np.where(tasks < program.most * (1 - NOISE), program.rows.cost(prices) / bounds.c, np.inf)
+    below = (bounds.pairs.sum(tasks) < program.most * (1 - NOISE))[bounds.pairs.user]
+    per = np.where(below, program.rows.cost(prices) / bounds.c, np.inf)
     of_numbers = np.full(len(bounds.most), np.inf)
     np.minimum.at(of_numbers, bounds.number, per)
     of_numbers = np.where(np.isfinite(of_numbers), of_numbers, 0.0)

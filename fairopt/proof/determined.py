@@ -1,9 +1,9 @@
-"""The pairs whose tasks follow from the totals of teams, by prices of these.
+"""What follows from the totals of teams by prices: tasks of pairs, and shares of users.
 
 At prices, what feasible tasks with these totals cost lies between what the totals pay and what rows and bounds are
 worth. With a slack f between both, a pair whose reduced cost is r above that of its user's cheapest pair has at most f
 / r tasks; a user whose cheapest pair has the reduced cost g is within f / abs(g) of a bound, and a row of multiplier y
-uses all but f / abs(y) of what it has. Where these equations and the totals leave a task one value, it is determined.
+uses all but f / abs(y) of what it has. Where these equations and the totals leave tasks one value, they are determined.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fairopt.instance.teams import sums_by
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, further_multipliers
-from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
@@ -23,30 +22,34 @@ SINGULAR = 1e-9  # relative: smaller singular values are rounding
 
 
 @np.errstate(all="ignore")  # tasks that prices do not bound
-def determined_pairs(bounds: NumberBounds, duals: Iterable[NumberDual], tasks: Float) -> Bool:
-    """The pairs that stay as they are, to the tolerance of gaps relative to an equal part of their number."""
+def determined(bounds: NumberBounds, duals: Iterable[NumberDual], tasks: Float) -> tuple[Bool, Bool]:
+    """The pairs whose tasks and the users whose shares are the only ones, to 1e-6 of an equal part of their number."""
     known = _Known(bounds, tasks)
     for dual in duals:
         known.learn(dual)
-    known.alone(bounds.pairs.user, np.ones(len(tasks)), known.of_users)
-    known.alone(bounds.number, bounds.c, np.zeros(len(bounds.most)))
-    if 0 < known.open.sum() <= MOST_OPEN:
+    known.add_only_open()
+    if not known.settled.all() and known.open.sum() <= MOST_OPEN:
         known.solve()
-    shares, total = bounds.c * tasks, known.total
-    left = np.bincount(bounds.number[known.open], shares[known.open], len(total))  # by rounding, where nothing is
-    return ~known.open | (left <= NOISE * np.maximum(total, bounds.typical))[bounds.number]
+    shares, nothing = bounds.c * tasks, NOISE * np.maximum(known.total, bounds.typical)  # by rounding
+    open_pairs, open_users = known.open, ~known.settled
+    by_user = bounds.pairs.sum(np.where(open_pairs, shares, 0.0))
+    open_pairs &= (bounds.numbers.sums(by_user) > nothing)[bounds.number]
+    open_users &= (bounds.numbers.sums(np.where(open_users, by_user, 0.0)) > nothing)[known.team]
+    return ~open_pairs, ~open_users
 
 
 class _Known:
-    """How far tasks, users' totals, and what rows use may at most be from what they are at the answer."""
+    """How far tasks of pairs, those of users, and what rows use may be from what they are at the answer."""
 
     def __init__(self, bounds: NumberBounds, tasks: Float) -> None:
-        program, pairs = bounds.program, bounds.pairs
+        program, pairs, numbers = bounds.program, bounds.pairs, bounds.numbers
         self.bounds, self.program, self.numbers = bounds, program, bounds.at(tasks)
-        self.total = bounds.numbers.sums(pairs.sum(bounds.c * tasks))
+        n = len(program.most)
+        self.team = np.arange(n) if numbers.of_user is None else numbers.of_user
+        self.total = numbers.sums(pairs.sum(bounds.c * tasks))
         total = np.where(self.total > NOISE * bounds.typical, self.total, 0.0)
-        equal = total / bounds.numbers.sums(np.ones(len(program.most)))
-        self.unit = equal[bounds.number] / bounds.c  # tasks of each pair
+        self.equal = total / numbers.sums(np.ones(n))
+        self.unit = self.equal[bounds.number] / bounds.c  # tasks of each pair
         self.of_pairs = np.full(len(tasks), np.inf)
         self.of_users = np.where(program.most <= program.low, 0.0, np.inf)
         self.of_rows = np.full(len(program.usable_rows), np.inf)
@@ -56,6 +59,20 @@ class _Known:
     def open(self) -> Bool:
         """The pairs that are not determined yet."""
         return ~(self.of_pairs <= GAP_TOLERANCE * self.unit)
+
+    @property
+    def of_shares(self) -> Float:
+        """How far users' shares may be; a user's total is its share where its open pairs count the same."""
+        bounds, pairs, is_open = self.bounds, self.bounds.pairs, self.open
+        best, worst = -pairs.min(np.where(is_open, -bounds.c, 0.0)), pairs.min(np.where(is_open, bounds.c, np.inf))
+        elsewhere = np.where(is_open, 0.0, self.of_pairs)
+        by_total = np.where(best == worst, best * (self.of_users + pairs.sum(elsewhere)), np.inf)
+        return pairs.sum(bounds.c * elsewhere) + np.where(best > 0, by_total, 0.0)
+
+    @property
+    def settled(self) -> Bool:
+        """The users whose shares are determined."""
+        return self.of_shares <= GAP_TOLERANCE * self.equal[self.team]
 
     def learn(self, dual: NumberDual) -> None:
         """What the slack of a bound by prices allows."""
@@ -73,27 +90,31 @@ class _Known:
         for k, (_, values) in enumerate(further_multipliers(program, dual)):
             self.of_further[k] = np.fmin(self.of_further[k], slack / np.abs(values))
 
-    def alone(self, group: Indices, per_task: Float, of_groups: Float) -> None:
-        """Bound pairs that are the only open ones of a group whose total, a sum of values per task, is known."""
-        is_open, n = self.open, len(of_groups)
-        mine = np.flatnonzero(is_open & (np.bincount(group[is_open], minlength=n) == 1)[group])
-        others = sums_by(group, np.where(is_open, 0.0, per_task * self.of_pairs), n)
-        self.of_pairs[mine] = np.fmin(self.of_pairs[mine], ((of_groups + others)[group] / per_task)[mine])
+    def add_only_open(self) -> None:
+        """Bound users that are the only ones of a number whose shares are open, and pairs that are of a user."""
+        bounds, pairs, is_open = self.bounds, self.bounds.pairs, self.open
+        of_shares, settled = self.of_shares, self.settled
+        elsewhere, c = np.where(is_open, 0.0, self.of_pairs), -pairs.min(np.where(is_open, -bounds.c, 0.0))
+        same = pairs.min(np.where(is_open, bounds.c, np.inf)) == c
+        only = same & ~settled & (bounds.numbers.sums((~settled).astype(float)) == 1)[self.team]
+        others = bounds.numbers.sums(np.where(settled, of_shares, 0.0))[self.team] + pairs.sum(bounds.c * elsewhere)
+        rest = pairs.sum(elsewhere)
+        self.of_users = np.where(only, np.fmin(self.of_users, others / c + rest), self.of_users)
+        alone = is_open & (pairs.sum(is_open.astype(float)) == 1)[pairs.user]
+        self.of_pairs = np.where(alone, np.fmin(self.of_pairs, (self.of_users + rest)[pairs.user]), self.of_pairs)
 
     def solve(self) -> None:
         """Bound the open pairs by all equations at once."""
         program, pairs, bounds = self.program, self.bounds.pairs, self.bounds
-        place = np.flatnonzero(self.open)
-        elsewhere = np.where(self.open, 0.0, self.of_pairs)
-        (users, user), (numbers, number) = (
-            np.unique(group[place], return_inverse=True) for group in (pairs.user, bounds.number)
-        )
-        every, shape = np.arange(len(place)), (len(users), len(place))
-        of_numbers = sp.csr_array((bounds.c[place], (number, every)), shape=(len(numbers), len(place)))
-        tables = [of_numbers, sp.csr_array((np.ones(len(place)), (user, every)), shape=shape)]
-        tables.append(program.rows.columns(place))
+        place, elsewhere = np.flatnonzero(self.open), np.where(self.open, 0.0, self.of_pairs)
+        users, teams = np.unique(pairs.user[place]), np.unique(bounds.number[place])
+        tables = [
+            sp.csr_array((bounds.number[place] == teams[:, None]) * bounds.c[place]),
+            sp.csr_array((pairs.user[place] == users[:, None]) * 1.0),
+            program.rows.columns(place),
+        ]
         known = [
-            bounds.numbers.sums(pairs.sum(bounds.c * elsewhere))[numbers],
+            bounds.numbers.sums(pairs.sum(bounds.c * elsewhere))[teams],
             (self.of_users + pairs.sum(elsewhere))[users],
             self.of_rows + program.rows.load(elsewhere),
         ]
@@ -101,8 +122,9 @@ class _Known:
             tables.append(sp.csr_array(one.rows.per_task[:, place]))
             known.append(of_rows + abs(one.rows.per_task) @ elsewhere)
         right = np.concatenate(known)
-        table = sp.vstack(tables).toarray()[np.isfinite(right)] * self.unit[place]
-        right, size = right[np.isfinite(right)], np.abs(table).max(axis=1)
+        kept = np.isfinite(right)
+        table, right = sp.vstack(tables).toarray()[kept] * self.unit[place], right[kept]
+        size = np.abs(table).max(axis=1)
         table, right = table[size > 0] / size[size > 0, None], right[size > 0] / size[size > 0]
         left, values, directions = np.linalg.svd(table)
         rank = int((values > SINGULAR * values.max(initial=0.0)).sum())

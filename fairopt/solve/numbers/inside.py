@@ -239,7 +239,7 @@ class _Part:
         """
         free, w = self.free, self.w
         highest, dual = float((end / w)[free].max()), None
-        top, first = float((end / w)[free].min()), np.zeros(int(free.sum()), dtype=np.intp)
+        top, first = highest, np.zeros(int(free.sum()), dtype=np.intp)
         for _ in range(MOST_STEPS):
             start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
             rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)

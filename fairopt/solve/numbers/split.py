@@ -15,14 +15,14 @@ from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof import gate
-from fairopt.proof.determined import determined_pairs
+from fairopt.proof.determined import determined
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
 from fairopt.proof.inside_teams import InsideTeams
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
 from fairopt.proof.proposal import Proposal
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
@@ -54,10 +54,11 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     tasks = repair(program, answer.tasks)
     try:
         Leximin(team.share).check(program.instance)
-        fixed = _determined(totals, answer, tasks)
-        if fixed.all():
+        bounds = NumberBounds(totals)
+        fixed, settled = determined(bounds, _prices(bounds, answer, tasks), tasks)
+        if settled.all():
             return replace(answer, note=note)
-        inside = InsideTeams(totals, team, tasks, ~fixed)
+        inside = InsideTeams(totals, team, tasks, fixed, settled)
         split = Split(inside, settings)
         split.fill()
     except (OutOfDomain, Infeasible, _SolverFailed):  # a member without a share, or rounding
@@ -76,15 +77,6 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     return replace(after, tried=answer.tried, note=note)
 
 
-def _determined(program: Program, answer: Answer, tasks: Float) -> Bool:
-    """The pairs whose tasks follow from the totals; all of a user that has others, unless it runs none there."""
-    bounds, pairs = NumberBounds(program), program.pairs
-    fixed = determined_pairs(bounds, _prices(bounds, answer, tasks), tasks)
-    open_users = np.zeros(len(program.most), dtype=bool)
-    open_users[pairs.user[~fixed]] = True
-    return fixed & ~(open_users[pairs.user] & (tasks > NOISE * pairs.sum(tasks)[pairs.user]))
-
-
 def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:
     """Prices of rows and totals at the answer: those of its levels, or of capacities with what a total then costs."""
     if isinstance(answer.evidence, NumberLevels):
@@ -94,9 +86,14 @@ def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[Numb
     if answer.prices is None or len(answer.prices) != len(program.usable_rows):
         return
     prices = np.maximum(answer.prices, 0.0)
-    below = (bounds.pairs.sum(tasks) < program.most * (1 - NOISE))[bounds.pairs.user]
-    per = np.where(below, program.rows.cost(prices) / bounds.c, np.inf)
-    of_numbers = np.full(len(bounds.most), np.inf)
-    np.minimum.at(of_numbers, bounds.number, per)
-    of_numbers = np.where(np.isfinite(of_numbers), of_numbers, 0.0)
+    pairs, numbers = bounds.pairs, bounds.numbers
+    per, c = pairs.min(program.rows.cost(prices) / bounds.c), -pairs.min(-bounds.c)
+    team = np.zeros(len(per), dtype=np.intp) if numbers.of_user is None else numbers.of_user
+    order = np.lexsort((per, team))
+    ends = np.cumsum(np.bincount(team, minlength=len(numbers)))
+    filled = np.append(0.0, np.cumsum((c * (program.most - program.low))[order]))
+    first = np.append(0, ends[:-1])
+    wanted = filled[first] + numbers.sums(pairs.sum(bounds.c * tasks) - c * program.low) * (1 - NOISE)
+    last = np.clip(np.searchsorted(filled, wanted) - 1, first, ends - 1)
+    of_numbers = per[order[last]]
     yield NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, np.zeros(n_further(program)))

@@ -19,7 +19,7 @@ from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.simplex import BASIC, DUAL, PRIMAL, Simplex
+from fairopt.solve.form.simplex import BASIC, DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
@@ -331,6 +331,8 @@ class _Part:
         entries[self.template.indptr[-2] :] = of_z
         matrix = sp.csc_array((entries, self.template.indices, self.template.indptr), shape=self.template.shape)
         costs = np.append(np.zeros(len(self.columns)), -1.0)
+        if self.basis is None:
+            self.basis = self.first_basis(len(rows[0]))
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             if simplex.run(split.settings.clock, first):
@@ -340,6 +342,15 @@ class _Part:
             raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()
+
+    def first_basis(self, n_rows: int) -> tuple[Indices, Indices]:
+        """Where z is at its bound, which is dual feasible, and members with a row are where it ends, on one pair."""
+        of_columns, of_rows = np.full(len(self.columns) + 1, LOWER), np.full(n_rows, BASIC)
+        order = np.lexsort((-self.c * self.tasks, self.user))
+        main = order[np.searchsorted(self.user[order], self.others)]
+        of_columns[main], of_columns[-1] = BASIC, UPPER
+        of_rows[len(self.teams) + np.arange(len(self.others))] = LOWER
+        return of_columns, of_rows
 
     def _keep(self, tasks: Float) -> None:
         """Keep tasks as the point from which the next program is feasible, with the totals as given."""

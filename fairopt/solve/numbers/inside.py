@@ -174,17 +174,24 @@ class _Part:
 
     def _write(self) -> None:
         """Write what all programs have in common."""
-        scale = sp.diags_array(self.scale)
-        rows = sp.csr_array(self.table @ scale)
-        largest = abs(rows).max(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
+        table, mine = self.table, np.flatnonzero(~self.bare)
+        row, entries = (
+            np.repeat(np.arange(len(self.rows)), np.diff(table.indptr)),
+            table.data * self.scale[table.indices],
+        )
+        largest = np.zeros(len(self.rows))
+        np.maximum.at(largest, row, np.abs(entries))
         self.of_rows = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 1.0)
+        self.scaled = sp.csr_array((entries * self.of_rows[row], table.indices, table.indptr), shape=table.shape)
         self.of_teams = 1.0 / np.where(self.inside.totals[self.teams] > 0, self.inside.totals[self.teams], 1.0)
-        mine = np.flatnonzero(~self.bare)
-        place = np.searchsorted(self.others, self.user[mine]), mine
-        shares = sp.csr_array(((self.c * self.scale)[mine], place), shape=(len(self.others), len(self.columns)))
-        of_teams = sp.diags_array(self.of_teams) @ self.totals_table @ scale
-        self.blocks = of_teams, sp.diags_array(1.0 / self.unit[self.others]) @ shares
-        self.scaled, used = sp.csr_array(sp.diags_array(self.of_rows) @ rows), self.table @ self.tasks
+        of_team, shares = self.team[self.user], self.c * self.scale
+        member = np.searchsorted(self.others, self.user[mine])
+        self.own = (  # rows, columns and entries of teams and members
+            np.concatenate([of_team, len(self.teams) + member]),
+            np.concatenate([np.arange(len(self.columns)), mine]),
+            np.concatenate([shares * self.of_teams[of_team], shares[mine] / self.unit[self.others][member]]),
+        )
+        used = self.table @ self.tasks
         self.kept = np.flatnonzero((used >= self.high - NEAR / self.of_rows) | (used <= self.low + NEAR / self.of_rows))
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
@@ -193,8 +200,13 @@ class _Part:
 
     def _assemble(self) -> None:
         """Write the rows that are kept below those of teams and members, with a column for z."""
-        table = sp.csr_array(sp.vstack([*self.blocks, self.scaled[self.kept]]))
-        self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
+        kept, first = sp.coo_array(self.scaled[self.kept]), len(self.teams) + len(self.others)
+        n, p = first + len(self.kept), len(self.columns)
+        row, column, entries = self.own
+        row = np.concatenate([row, first + kept.row, np.arange(n)])
+        column = np.concatenate([column, kept.col, np.full(n, p)])
+        entries = np.concatenate([entries, kept.data, np.ones(n)])
+        self.template = sp.csc_array((entries, (row, column)), shape=(n, p + 1))
         self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
 
     def fill(self) -> None:

@@ -85,20 +85,21 @@ class NumberPrograms:
             self.further_units.append(unit)
         per_pair, number = self.bounds.c * self.scale, self.bounds.number
         self.numbers = np.unique(number[columns])
-        place = np.searchsorted(self.numbers, number[columns]), np.arange(len(columns))
-        self.by_number = sp.csr_array((per_pair[columns], place), shape=(len(self.numbers), len(columns)))
+        self.place, self.per_column = np.searchsorted(self.numbers, number[columns]), per_pair[columns]
         self.at_rest = self.bounds.at(at_rest)
         self.template: sp.csc_array | None = None
-        self.fixed, self.low, self.high = sp.vstack(parts), np.concatenate(low), np.concatenate(high)
+        self.fixed, self.low, self.high = sp.coo_array(sp.vstack(parts)), np.concatenate(low), np.concatenate(high)
 
     def _matrix(self, units: Float, rates: Float) -> sp.csc_array:
         """The rows of all levels and those of numbers, in units that stay while they are about the present ones."""
         if self.template is None or not (self.units / FAR < units).all() or not (units < self.units * FAR).all():
-            n, self.units = len(units), units
-            own = sp.hstack([sp.diags_array(1.0 / units) @ self.by_number, sp.csr_array(np.ones((n, 1)))])
-            own = sp.hstack([own, sp.diags_array(np.full(n, -STEP))])
-            others = sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))])
-            self.template = sp.csc_array(sp.vstack([others, own]))
+            n, first, fixed, self.units = len(units), len(self.low), self.fixed, units
+            every, p = np.arange(n), len(self.columns)
+            row = np.concatenate([fixed.row, first + self.place, first + every, first + every])
+            column = np.concatenate([fixed.col, np.arange(p), np.full(n, p), p + 1 + every])
+            own = self.per_column / units[self.place]
+            entries = np.concatenate([fixed.data, own, np.ones(n), np.full(n, -STEP)])
+            self.template = sp.csc_array((entries, (row, column)), shape=(first + n, p + 1 + n))
             self.template.eliminate_zeros()
         p, starts = len(self.columns), self.template.indptr
         entries = self.template.data.copy()

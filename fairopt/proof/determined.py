@@ -14,7 +14,6 @@ import numpy as np
 
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, further_multipliers
 from fairopt.runtime.arrays import Bool, Float
-from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 MOST_OPEN = 200  # tasks that the equations are solved for at once: 10 ms
@@ -109,9 +108,9 @@ class _Known:
         place, elsewhere = np.flatnonzero(self.open), np.where(self.open, 0.0, self.of_pairs)
         users, teams = np.unique(pairs.user[place]), np.unique(bounds.number[place])
         tables = [
-            sp.csr_array((bounds.number[place] == teams[:, None]) * bounds.c[place]),
-            sp.csr_array((pairs.user[place] == users[:, None]) * 1.0),
-            program.rows.columns(place),
+            (bounds.number[place] == teams[:, None]) * bounds.c[place],
+            pairs.user[place] == users[:, None],
+            program.rows.columns(place).toarray(),
         ]
         known = [
             bounds.numbers.sums(pairs.sum(bounds.c * elsewhere))[teams],
@@ -119,11 +118,11 @@ class _Known:
             self.of_rows + program.rows.load(elsewhere),
         ]
         for one, of_rows in zip(program.rows.further, self.of_further, strict=True):
-            tables.append(sp.csr_array(one.rows.per_task[:, place]))
+            tables.append(one.rows.per_task[:, place].toarray())
             known.append(of_rows + abs(one.rows.per_task) @ elsewhere)
         right = np.concatenate(known)
         kept = np.isfinite(right)
-        table, right = sp.vstack(tables).toarray()[kept] * self.unit[place], right[kept]
+        table, right = np.vstack(tables)[kept] * self.unit[place], right[kept]
         size = np.abs(table).max(axis=1)
         table, right = table[size > 0] / size[size > 0, None], right[size > 0] / size[size > 0]
         left, values, directions = np.linalg.svd(table)

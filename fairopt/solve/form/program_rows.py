@@ -122,7 +122,8 @@ class ProgramRows:
     def columns(self, place: Indices) -> sp.csr_array:
         """Some columns of `Pairs.loads`; on one pool without the others, of which there may be millions."""
         if not self.pairs.single:
-            return sp.csr_array(sp.csc_array(self.pairs.loads)[:, place])
+            loads = self.pairs.loads
+            return loads if len(place) == len(self.pairs) else sp.csr_array(sp.csc_array(loads)[:, place])
         return sp.csr_array((self.instance.per_server_demands[place, 0] * self._per_unit[0]).T)
 
     def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:

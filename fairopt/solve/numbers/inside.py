@@ -120,7 +120,9 @@ class Split:
     def broken(self, tasks: Float, rows: Indices, columns: Indices, low: Float, high: Float) -> Bool:
         """Which of some rows tasks in some columns break, given the bounds of all rows."""
         inside = self.inside
-        used, size = (table[rows][:, columns] @ tasks for table in (inside.table, inside.sizes))
+        every = np.zeros(len(inside.c))
+        every[columns] = tasks
+        used, size = ((table @ every)[rows] for table in (inside.table, inside.sizes))
         return (used > high[rows] + ROUNDING * size) | (used < low[rows] - ROUNDING * size)
 
     def connected(self, rows: Indices, columns: Indices) -> list[tuple[Indices, Indices]]:
@@ -129,9 +131,9 @@ class Split:
         if not inside.single:
             return [(rows, columns)]
         teams, team = np.unique(inside.team[inside.user[columns]], return_inverse=True)
-        touched = sp.csr_array(inside.sizes[rows][:, columns] @ inside.totals_table[teams][:, columns].T)
-        rows, touched = rows[np.diff(touched.indptr) > 0], touched[np.diff(touched.indptr) > 0]
-        row, team_of_entry = touched.nonzero()
+        touched = sp.coo_array(inside.table[rows][:, columns])
+        some, row = np.unique(touched.row, return_inverse=True)
+        rows, team_of_entry = rows[some], team[touched.col]
         size = len(rows) + len(teams)
         both = sp.csr_array((np.ones(len(row)), (row, len(rows) + team_of_entry)), shape=(size, size))
         n, label = csgraph.connected_components(both, directed=False)

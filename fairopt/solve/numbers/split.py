@@ -86,14 +86,26 @@ def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[Numb
     if answer.prices is None or len(answer.prices) != len(program.usable_rows):
         return
     prices = np.maximum(answer.prices, 0.0)
-    pairs, numbers = bounds.pairs, bounds.numbers
-    per, c = pairs.min(program.rows.cost(prices) / bounds.c), -pairs.min(-bounds.c)
-    team = np.zeros(len(per), dtype=np.intp) if numbers.of_user is None else numbers.of_user
-    order = np.lexsort((per, team))
-    ends = np.cumsum(np.bincount(team, minlength=len(numbers)))
-    filled = np.append(0.0, np.cumsum((c * (program.most - program.low))[order]))
-    first = np.append(0, ends[:-1])
-    wanted = filled[first] + numbers.sums(pairs.sum(bounds.c * tasks) - c * program.low) * (1 - NOISE)
-    last = np.clip(np.searchsorted(filled, wanted) - 1, first, ends - 1)
-    of_numbers = per[order[last]]
+    of_numbers = _marginal_costs(bounds, program.rows.cost(prices), tasks)
     yield NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, np.zeros(n_further(program)))
+
+
+@np.errstate(all="ignore")  # users without tasks
+def _marginal_costs(bounds: NumberBounds, cost: Float, tasks: Float) -> Float:
+    """What a unit of each number costs where its users, those that cost least first, run what they have."""
+    program, pairs, numbers = bounds.program, bounds.pairs, bounds.numbers
+    x, shares, paid = pairs.sum(tasks), pairs.sum(bounds.c * tasks), pairs.sum(cost * tasks)
+    runs = x > NOISE * program.most
+    per = np.where(runs, paid / shares, pairs.min(cost / bounds.c))
+    c = np.where(runs, shares / x, -pairs.min(-bounds.c))
+    team = bounds.number[pairs.first]
+    order, ends = np.lexsort((per, team)), np.cumsum(np.bincount(team, minlength=len(numbers)))
+    first, filled = np.append(0, ends[:-1]), np.append(0.0, np.cumsum((c * (program.most - program.low))[order]))
+    wanted, room = numbers.sums(shares - c * program.low), filled[ends] - filled[first]
+    last = np.searchsorted(filled, filled[first] + wanted * (1 - NOISE)) - 1
+    out = per[order[np.clip(last, first, ends - 1)]]
+    # where all are at their limits, enough for the servers on which they run
+    full, above = wanted >= room * (1 - NOISE), c[pairs.user] - bounds.c
+    worse = np.flatnonzero(full[bounds.number] & (above > NOISE * bounds.c))
+    np.maximum.at(out, bounds.number[worse], (((c * per)[pairs.user] - cost) / above)[worse])
+    return out

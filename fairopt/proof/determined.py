@@ -103,7 +103,7 @@ class _Known:
         self.of_pairs = np.where(alone, np.fmin(self.of_pairs, (self.of_users + rest)[pairs.user]), self.of_pairs)
 
     def solve(self) -> None:
-        """Bound the open pairs by all equations at once."""
+        """Bound open pairs, and what users have on theirs, by all equations at once."""
         program, pairs, bounds = self.program, self.bounds.pairs, self.bounds
         place, elsewhere = np.flatnonzero(self.open), np.where(self.open, 0.0, self.of_pairs)
         users, teams = np.unique(pairs.user[place]), np.unique(bounds.number[place])
@@ -127,6 +127,12 @@ class _Known:
         table, right = table[size > 0] / size[size > 0, None], right[size > 0] / size[size > 0]
         left, values, directions = np.linalg.svd(table)
         rank = int((values > SINGULAR * values.max(initial=0.0)).sum())
-        fixed = np.linalg.norm(directions[rank:], axis=0) <= SINGULAR
         inverse = (directions[:rank].T / values[:rank]) @ left[:, :rank].T
-        self.of_pairs[place[fixed]] = ((np.abs(inverse) @ right) * self.unit[place])[fixed]
+        unit, rest = self.unit[place], pairs.sum(elsewhere)[users]
+        for bounds_of, some, forms, beside in (
+            (self.of_users, users, (pairs.user[place] == users[:, None]) * unit, rest),
+            (self.of_pairs, place, np.diag(unit), np.zeros(len(place))),
+        ):
+            free = np.linalg.norm(forms @ directions[rank:].T, axis=1)
+            within = np.where(free <= SINGULAR * np.linalg.norm(forms, axis=1), np.abs(forms @ inverse) @ right, np.inf)
+            bounds_of[some] = np.fmin(bounds_of[some], within + beside)

@@ -96,7 +96,7 @@ def _marginal_costs(bounds: NumberBounds, cost: Float, tasks: Float) -> Float:
     program, pairs, numbers = bounds.program, bounds.pairs, bounds.numbers
     x, shares, paid = pairs.sum(tasks), pairs.sum(bounds.c * tasks), pairs.sum(cost * tasks)
     runs = x > NOISE * program.most
-    per = np.where(runs, paid / shares, pairs.min(cost / bounds.c))
+    per = np.where(x >= program.most * (1 - NOISE), paid / shares, pairs.min(cost / bounds.c))
     c = np.where(runs, shares / x, -pairs.min(-bounds.c))
     team = bounds.number[pairs.first]
     order, ends = np.lexsort((per, team)), np.cumsum(np.bincount(team, minlength=len(numbers)))

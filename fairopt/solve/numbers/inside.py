@@ -252,21 +252,18 @@ class _Part:
         The multipliers bound that level; there are none if all are at their end.
         """
         free, w = self.free, self.w
-        highest, dual = float((end / w)[free].max()), None
-        top, first = highest, np.zeros(int(free.sum()), dtype=np.intp)
+        top, dual = float((end / w)[free].max()), None
+        first = np.zeros(int(free.sum()), dtype=np.intp)
         for _ in range(MOST_STEPS):
             start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
             rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)
             if (start + rates <= self.floor + CLOSE * self.unit).all():
-                if dual is not None or top == highest:
-                    break
-                top = highest  # where the first team ends can be reached
-                continue
+                break
             part, solved = self.solve(start, rates)
             reached = np.maximum(start + part * rates, self.floor)
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
                 self.floor = reached
-                continue
+                break
             pi, low = solved.of_members[self.members][free], (self.floor / w)[free]
             ends = np.maximum((end / w)[free], low)
             root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])

@@ -343,8 +343,8 @@ def brief(value: Any, most: int = PART) -> str:
 def _is_long(value: Any) -> bool:
     """Whether a block of ours has a parameter of more elements than `LONG` characters can name."""
     if isinstance(value, Block):
-        plain = type(value).__repr__ is Block.__repr__ and is_dataclass(value)
-        return plain and any(_is_long(getattr(value, field.name)) for field in fields(value))
+        held: tuple[Any, ...] = fields(value) if is_dataclass(value) else ()
+        return type(value).__repr__ is Block.__repr__ and any(_is_long(getattr(value, field.name)) for field in held)
     return isinstance(value, (tuple, list)) and len(value) > LONG
 
 

@@ -14,7 +14,8 @@ The files:
 * `envy_levels`: bottlenecks under envy-freeness.
 * `server_bounds`: the dual bound on several servers.
 * `level_bounds`: leximin on several servers and under further constraints.
-* `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams.
+* `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams;
+  `determined`: what follows from these totals by prices.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
 * `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.

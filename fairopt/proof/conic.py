@@ -95,6 +95,7 @@ def conic_bound(
     y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
+    y = _covered(y, c, a, b, dims, ours, most)
     residual = c + transposed @ y
     rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
     if free.any():
@@ -108,6 +109,31 @@ def conic_bound(
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
     assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
     return ConicBound(-(low - unknown + offset), assumed)
+
+
+def _covered(y: Float, c: Float, a: sp.csr_array, b: Float, dims: Any, ours: Indices, most: Float) -> Float:
+    """The dual point with larger multipliers of rows such as capacities where these cost less than ranges of unknowns.
+
+    What a solver left of 1,575 users' unknowns, 7e-13 each, was 1.5e-6 of the objective at the ranges that each has
+    alone; but these share one capacity.
+    """
+    inequalities = slice(dims.zero, dims.zero + dims.nonneg)
+    rows, right, is_ours = sp.coo_array(a[inequalities]), b[inequalities], np.zeros(a.shape[1], dtype=bool)
+    is_ours[ours] = True
+    fits = np.bincount(rows.row, ~is_ours[rows.col] | (rows.data < 0), len(right)) == 0
+    some = fits[rows.row] & (rows.data > 0) & (right[rows.row] >= 0)
+    row, column, entry = rows.row[some], rows.col[some], rows.data[some]
+    order = np.lexsort((right[row] / entry, column))
+    closest = order[np.unique(column[order], return_index=True)[1]]  # the row that holds each unknown most
+    row, column, entry = row[closest], column[closest], entry[closest]
+    costs = c + a.T @ y - TERM_ROUNDING * (np.abs(c) + abs(a).T @ np.abs(y))
+    short = np.maximum(-costs[column], 0.0)
+    rise = np.zeros(len(right))
+    np.maximum.at(rise, row, short / entry)
+    by_ranges = np.bincount(row, short * most[column], len(right))
+    y = y.copy()
+    y[inequalities] += np.where(rise * right < by_ranges, rise, 0.0)
+    return y
 
 
 def reach_of_variables(cone: ConeModel) -> dict[str, float]:

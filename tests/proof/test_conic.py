@@ -13,6 +13,7 @@ import fairopt as fo
 from fairopt.proof import conic
 from fairopt.proof.evidence import solved
 from fairopt.runtime.clock import Clock
+from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed
 from fairopt.solve.form.program import ConeModel, Program
 
 CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], exp=1, p3d=[0.25])
@@ -72,3 +73,18 @@ def test_a_problem_whose_point_exceeds_a_bound_under_an_assumption_is_not_certif
         variable.value = np.full(variable.shape, 0.999)
     with pytest.raises(fo.errors.NotCertified):
         policy.certify(problem, instance)
+
+
+def test_what_a_solver_left_of_unknowns_of_one_capacity_is_charged_at_the_capacity():
+    """Of each user a price is 1e-3 short. Alone any could run all, which would be 1 more; together they run 1 task."""
+    n, unknowns = 1000, cp.Variable(1000, nonneg=True)
+    problem = Posed(cp.Maximize(cp.sum(unknowns)), [np.ones((1, n)) @ unknowns <= 1])
+    left = Left()
+    left.compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False})
+    assert isinstance(left.compiled, CompiledHere)
+    y = np.zeros(n + 1)
+    y[left.compiled.rows[problem.constraints[0].id]] = 1 - 1e-3
+    left.points = np.full(n, 1 / n), y
+    found = conic.conic_bound(problem, unknowns, np.ones(n), left)
+    assert found is not None
+    assert 1 <= found.value <= 1 + 1e-9

@@ -575,9 +575,10 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
     if clock is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
-        arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": subprocesses.cones(dims), "options": options}
+        arrays = {name: data[name] for name in ("A", "b", "c")} | {"dims": subprocesses.cones(dims)}
         try:
-            y, z = subprocesses.solve("CLARABEL", clock.hard, **arrays)
+            found = subprocesses.solve("CLARABEL", clock.hard, data=arrays, options=options, verbose=False)
+            y, z = found["z"], found["x"]
         except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
             return None, None
     else:

@@ -272,6 +272,10 @@ def _solve_data(
     if again and solver in EQUILIBRATED and Equilibrated.takes(data):
         equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
     given = data if equilibrated is None else equilibrated.data
+    if equilibrated is not None and solver == "CLARABEL":  # tolerances of the objective as given, as far as digits go
+        per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
+        names = ("tol_gap_abs", "tol_gap_rel")
+        settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
     solve = compiled.solve if until is None else partial(_solve_elsewhere, until)
     raw = solve(given, verbose, settings)
     if equilibrated is not None:

@@ -44,28 +44,30 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
     units, unsolved, refined = dict[str, float](), list[ConeModel](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate, answered, ready = None, name == "HIGHS" or settings.solver is None, None
+        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
+        ready: tuple[ConeModel, Compiled | None] | None = None
         steps = [(name, again) for again in range(solvers.tries(name))]
         if name == "HIGHS" and not (settings.solver or settings.options):
             steps.insert(0, ("CLARABEL", 0))
         for solver, again in steps:
             if again and settings.clock.late:
                 return
-            made = unsolved.pop() if unsolved else None
-            cone = made if made is not None and made.serves(solver) else ConeModel(program, solver, units)
+            if ready is None:
+                made = unsolved.pop() if unsolved else None
+                ready = made if made is not None and made.serves(name) else ConeModel(program, name, units), None
+            (cone, compiled), ready = ready, None
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
                 unsolved.append(cone)
                 return
             problem = Posed(cp.Maximize(form), cone.all_constraints)
-            compiled, ready = ready, None
             if solver != name:
-                ready = solvers.compiled_for_simplex(problem) if cone.serves(name) else None
-                if ready is None or not solvers.simplex_is_slow(ready):
-                    unsolved.append(cone)
+                linear = solvers.compiled_for_simplex(problem)
+                if linear is None or not (solvers.simplex_is_slow(linear) and cone.serves(solver)):
+                    ready = cone, linear
                     continue
-                compiled, ready = ready.for_clarabel(), None
+                compiled = linear.for_clarabel()
             tell(f"cone program by {solver}" + (f", try {again + 1}" if again else ""))
             attempt, found = solve_problem(
                 problem,

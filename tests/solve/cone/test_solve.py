@@ -746,3 +746,17 @@ def test_a_linear_program_goes_to_the_simplex_if_the_interior_point_fails(
     tried = [one.solver for one in answer.certificate.tried]
     assert tried == (["CLARABEL", "HIGHS"] if fails else ["CLARABEL"])
     assert answer.certificate.solver == tried[-1]
+
+
+def test_a_block_that_asks_for_the_solver_is_told_the_one_that_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "PER_ENTRY", 0)
+    monkeypatch.setattr(solvers, "LEAST_WORK", 0)
+    asked = list[str | None]()
+
+    def total(model: fo.Model) -> cp.Expression:
+        asked.append(model.solver)
+        return cp.sum(model.tasks)
+
+    answer = fo.Policy(total, [fo.MaxTasks({"user2": 6})]).allocate(CLUSTER)
+    np.testing.assert_allclose(answer.tasks, [3.8, 6], rtol=1e-6)
+    assert answer.certificate.solver == "HIGHS" and {*asked} - {None} == {"HIGHS"}

@@ -91,6 +91,7 @@ LARGE = 50_000
 # The work of the simplex, rows times rows and columns, above which an interior point is faster: so much per entry, and
 # that of about 20 ms.
 PER_ENTRY, LEAST_WORK = 300, 1_000_000
+MANY = 10  # rows for each unknown, above which CLARABEL's third try comes second
 # Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
 # returns normally, and its answer is certified like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
@@ -175,7 +176,8 @@ def run(
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
     to 3e-6, more than certificates allow. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
-    settings: dict[str, Any] = dict((TIGHT.get(solver, {}), *_AGAIN.get(solver, ()))[again])
+    by_try = TIGHT.get(solver, {}), *_AGAIN.get(solver, ())
+    settings: dict[str, Any] = dict(by_try[-1 if again and _has_many_rows(problem) else again])
     if solver == "HIGHS":
         silence_banner()
         # PDLP ignores log_to_console
@@ -404,6 +406,11 @@ def simplex_is_slow(compiled: CompiledHere) -> bool:
     """
     (rows, columns), entries = compiled.data["A"].shape, compiled.data["A"].nnz
     return bool(rows * (rows + columns) > max(PER_ENTRY * (entries + columns), LEAST_WORK))
+
+
+def _has_many_rows(problem: cp.Problem | Posed) -> bool:
+    """Whether there are many rows for each unknown, as between all pairs of users, where steps are short in any unit."""
+    return sum(c.size for c in problem.constraints) > MANY * sum(v.size for v in problem.variables())
 
 
 def size(problem: cp.Problem | Posed) -> int:

@@ -409,7 +409,7 @@ def simplex_is_slow(compiled: CompiledHere) -> bool:
 
 
 def _has_many_rows(problem: cp.Problem | Posed) -> bool:
-    """Whether there are many rows for each unknown, as between all pairs of users, where steps are short in any unit."""
+    """Whether rows are many for each unknown, as between all pairs of users, where steps are short in any unit."""
     return sum(c.size for c in problem.constraints) > MANY * sum(v.size for v in problem.variables())
 
 

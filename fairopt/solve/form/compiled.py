@@ -8,7 +8,8 @@ Problems of other kinds go through CVXPY's chain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -207,6 +208,25 @@ class CompiledHere(Compiled):
         self.data["c"], self._offset = costs[:-1], float(costs[-1])
         if bounded:
             self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
+
+    def for_clarabel(self) -> CompiledHere:
+        """A linear program for HiGHS, with bounds of variables as rows behind the others."""
+        from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+        out, data, (m, n) = copy(self), self.data, self.data["A"].shape
+        least, most = data["lower_bounds"], data["upper_bounds"]
+        low, high = np.flatnonzero(np.isfinite(least)), np.flatnonzero(np.isfinite(most))
+        signs, column = np.repeat([-1.0, 1.0], [len(low), len(high)]), np.concatenate([low, high])
+        bounds = sp.csc_array((signs, (np.arange(len(column)), column)), shape=(len(column), n))
+        out.solver, out.interface = "CLARABEL", SOLVER_MAP_CONIC["CLARABEL"]
+        out.bounds = slice(m, m + len(column))
+        out.data = {
+            "A": sp.csc_array(sp.vstack([data["A"], bounds])),
+            "b": np.concatenate([data["b"], -least[low], most[high]]),
+            "c": data["c"],
+            "dims": replace(data["dims"], nonneg=data["dims"].nonneg + len(column)),
+        }
+        return out
 
     def of_squares(self, objective: cp.Expression, variables: Sequence[cp.Variable], n: int) -> tuple[Any, Float]:
         """The matrix of squares, and the costs with the constant behind them."""

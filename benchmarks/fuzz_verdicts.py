@@ -655,8 +655,9 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         return f"worse: worth {got} at {x.tolist()}"
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
-    if not last and decides_shares(objective):
-        question.bound(forms, [Fraction(v) * (1 - ROUNDED) for v in z.tolist()], -1)
+    if not last and (part := deciding(question, objective)) is not None:
+        forms = question.forms_of(part)
+        question.bound(forms, [dot(form, list(map(Fraction, x))) * (1 - ROUNDED) for form in forms], -1)
     elif not last:
         kept = max(got - 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)
         question.held.append(Held(function, kept, abs(got) + unit))
@@ -708,13 +709,29 @@ def concave_region(objective: Any) -> bool:
 
 
 def decides_shares(objective: Any) -> bool:
-    """Whether an objective is alpha-fairness with alpha > 0, whose best shares are unique, or ranks as it does."""
+    """Whether the best shares are unique: of alpha-fairness with alpha > 0, and of a concave measure."""
     if type(objective).__name__ == "AlphaFair":
         return bool(objective.alpha > 0)
-    if type(objective).__name__ != "FairnessEfficiency":
-        return False
-    a, power = emphasis(objective)
-    return objective.beta > 0 and abs(power - a) <= a * 1e-12
+    return type(objective).__name__ == "FairnessEfficiency" and objective.beta != 1 and concave_region(objective)
+
+
+def deciding(question: Question, objective: Any) -> Any:
+    """The objective if its best shares are unique, or a term of a sum where they decide the others; else None."""
+    if type(objective).__name__ != "Sum":
+        return objective if decides_shares(objective) else None
+
+    def of_users(part: Any) -> bool:
+        """Whether its forms are users' tasks, times a number each."""
+        forms = question.forms_of(part)
+        return len(forms) == len(question.cluster.users) and all(len({*form} - {ZERO}) == 1 for form in forms)
+
+    parts = [part for _, part in objective.summands()]
+    if {type(part).__name__ for part in parts} <= {"AlphaFair", "Total", "MaxMin", "OrderedWeighted"}:
+        for part in parts:
+            alike = [one.share == part.share or (of_users(one) and of_users(part)) for one in parts]
+            if decides_shares(part) and all(alike):
+                return part
+    return None
 
 
 def _plane(question: Question, objective: Any, shares: Float) -> str:

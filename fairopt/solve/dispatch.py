@@ -132,6 +132,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             if judged and program.decides_tasks and not program.empty:
                 narrow(program, judged)
+                before, answer = judged[-1]
+                program.before = program.gather(before.expand(answer.tasks))
             answer = ask(program, replace(settings, last_tier=k + 1 == len(tiers)))
         judged.append((program, answer))
         if not answer.ok:

@@ -336,6 +336,13 @@ TABLE += [
         takes_solver=True,
         by_cones=True,
     ),
+    Method(  # where slopes of what earlier tiers leave vary by more than solvers resolve
+        "prices",
+        "",
+        lambda program, settings: _of_number(program) and at("cone.interior:interior_applies")(program),
+        at("cone.interior:solve_by_interior"),
+        under=("cone",),
+    ),
     Method(  # ordered weights by programs in which the order of users is fixed
         "orders",
         "",

@@ -83,6 +83,7 @@ class Program:
         self.usable: Float = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
         self.nobody_rises = False
+        self.before: Float | None = None  # tasks by pair of the tier before
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 

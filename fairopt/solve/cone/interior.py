@@ -30,7 +30,7 @@ LARGEST = 300  # unknowns
 INSIDE = 3e-8  # part of the way from the answer of the tier before to an even allocation: inside all that tier keeps
 STEPS = 150  # 15 to 60 are usual
 DONE = 1e-13  # products and residuals at the end, relative to the terms of their sums
-NEARLY = 1e-8  # what is accepted where rounding ends the steps
+NEARLY = 1e-6  # what is accepted where rounding ends the steps
 BACK = 0.99  # part of the way to the nearest bound that a step goes
 LEAST_ROOM = 1e-11  # of a row's terms: first slack of a row that is full
 FIRST = 0.1  # products, of the marginal value of all tasks
@@ -38,6 +38,7 @@ CENTRAL = 1e-3  # of the mean product: no product is less
 SHORT = 0.1  # part of a step to products of 0 below which the next step aims at half of the mean
 LEAST = 1e-6  # part of a step
 EQUILIBRATIONS = 4  # of the matrix of a step
+GENTLE = 4.0  # alpha up to which there is one start
 NEAR = 0.01  # part of the way back from an optimum that is the start for another objective
 TURN = 2.0  # by which numbers may change in a step, relative to their size over alpha
 
@@ -155,7 +156,7 @@ class _Thin:
         )
         right = np.concatenate([one.right for one in self.rows])
         equal = np.repeat([one.equal for one in self.rows], [len(one.right) for one in self.rows])
-        point, alpha = None, 1.0
+        point, alpha = None, GENTLE
         while point is None or alpha < 2 * objective.alpha.max():  # each optimum is a start for the next
             gentler = replace(objective, alpha=np.minimum(objective.alpha, alpha))
             point = _Point(gentler, table[:, held], right, equal, self.signed[held], self.start[held], point)
@@ -245,7 +246,7 @@ class _Point:
         self.size = np.maximum(np.abs(table) @ self.scale, np.abs(right))
         self.size = np.where(self.size > 0, self.size, 1.0)
         self.s = np.where(equal, 1.0, np.maximum(right - table @ self.x, LEAST_ROOM * self.size))
-        first = FIRST * self.unit * (1.0 if near is None else NEAR)
+        first = FIRST * self.unit * (1.0 if near is None else NEAR**2)
         self.y = np.where(equal, 0.0, first / self.s)
         self.a = np.where(signed, first / self.x, 0.0)
         if near is not None:
@@ -322,7 +323,9 @@ class _Point:
 
         dx, ds, dy, da = move(0.0, 0.0)
         first, second = parts(dx, ds, dy, da)
-        after = (s + first * ds)[~equal] @ (y + second * dy)[~equal] + (x + first * dx)[signed] @ (a + second * da)[signed]
+        after = (s + first * ds)[~equal] @ (y + second * dy)[~equal] + (x + first * dx)[signed] @ (a + second * da)[
+            signed
+        ]
         part = max(float(after) / (mean * count), 0.0)
         for sigma, corrected in ((min(part**3, 1.0), 1.0), (0.3, 0.0), (1.0, 0.0)):
             aim = sigma * mean
@@ -334,7 +337,6 @@ class _Point:
         self.x, self.s = x + length * mx, np.where(equal, 1.0, s + length * ms)
         self.y, self.a = y + length * my, a + length * ma
         return size
-
 
     def _length(self, dx: Float, ds: Float, dy: Float, da: Float) -> float:
         """The part of a step that stays within the bounds, near the centre and where second derivatives hold."""

@@ -57,9 +57,9 @@ def _unique_share(cluster: Cluster, tier: Block) -> Block | None:
         return share.name not in COMPOSED and cluster.same_on_servers(share)
 
     for term in terms if len(terms) > 1 else ():
-        if term.name == "AlphaFair" and alpha_of(term):
-            if all(one.share == term.share or (per_user(one.share) and per_user(term.share)) for one in terms):
-                return term.share
+        alike = (one.share == term.share or (per_user(one.share) and per_user(term.share)) for one in terms)
+        if alpha_of(term) and all(alike):
+            return term.share
     return None
 
 

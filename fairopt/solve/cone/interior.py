@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
@@ -21,7 +20,6 @@ from fairopt.proof.evidence.prices import Prices, natural_units
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
-from fairopt.runtime.tolerances import EPS
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 from fairopt.solve.settings import Proposals, Settings
@@ -239,11 +237,11 @@ class _Point:
     ) -> None:
         if near is not None:
             x = NEAR * x + (1 - NEAR) * near.x
-        self.objective, self.scale = objective, np.where(signed & (x > 0), x, np.abs(x).max(initial=1e-9))
-        self.x, self.signed, self.equal = np.where(signed, np.maximum(x, 1e-9 * self.scale), x), signed, equal
-        self.table = table
-        self.right = right
-        self.size = np.maximum(np.abs(table) @ self.scale, np.abs(right))
+        self.objective, self.table, self.right = objective, table, right
+        self.signed, self.equal = signed, equal
+        self.span = np.where(signed & (x > 0), x, np.abs(x).max(initial=1e-9))  # about the size of unknowns
+        self.x: Float = np.where(signed, np.maximum(x, 1e-9 * self.span), x)
+        self.size = np.maximum(np.abs(table) @ self.span, np.abs(right))
         self.size = np.where(self.size > 0, self.size, 1.0)
         self.s = np.where(equal, 1.0, np.maximum(right - table @ self.x, LEAST_ROOM * self.size))
         first = FIRST * self.unit * (1.0 if near is None else NEAR**2)
@@ -285,7 +283,7 @@ class _Point:
         size = max(mean * count, float(np.abs(dual) @ np.abs(x)), broken) / self.unit
         if size <= DONE or not size < np.inf:
             return size
-        n, span = len(x), np.where(signed, x, self.scale)  # steps are relative to the unknowns
+        n, span = len(x), np.where(signed, x, self.span)  # steps are relative to the unknowns
         matrix = np.zeros((n + len(s), n + len(s)))
         matrix[:n, :n] = curvature * span * span[:, None]
         matrix[np.arange(n), np.arange(n)] += np.where(signed, a * x, 0.0)

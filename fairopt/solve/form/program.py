@@ -248,6 +248,8 @@ class Program:
         user = self.instance.users[int(np.flatnonzero(starved | self.left_nothing)[0])]
         what, fix = "constraints leave", "relax them"
         if not starved.any():
+            if (self.least_load > self.usable * (1 + ROUNDING)).any():
+                later("fairopt.solve.infeasible:explain")(self)
             what, fix = "lower bounds of others, such as guarantees, leave", "lower them, compare Surplus(share)"
         raise OutOfDomain(
             f"the {what} user {user!r} no tasks at all, so {self.objective} is minus infinity for every allocation; "

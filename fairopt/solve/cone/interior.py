@@ -154,6 +154,8 @@ class _Thin:
         )
         right = np.concatenate([one.right for one in self.rows])
         equal = np.repeat([one.equal for one in self.rows], [len(one.right) for one in self.rows])
+        size = 1.0 if objective.in_logs else -float(objective.slopes(self.start[held])[0] @ self.start[held])
+        objective = replace(objective, factor=objective.factor / size)  # slopes near 1
         point, alpha = None, GENTLE
         while point is None or alpha < 2 * objective.alpha.max():  # each optimum is a start for the next
             gentler = replace(objective, alpha=np.minimum(objective.alpha, alpha))
@@ -165,7 +167,7 @@ class _Thin:
         tasks[held] = point.x
         at, share = program.point(tasks[:p]), program.term.share
         unit = float(at.level(share)) if program.term.is_curved else 1.0
-        y = point.y * (objective.unit(point.x) * natural_units(program, majorant, at, unit))
+        y = point.y * (size * objective.unit(point.x) * natural_units(program, majorant, at, unit))
         prices, rows, kept = np.zeros(len(program.usable_rows)), [], []
         for one, part in zip(self.rows, np.split(y, np.cumsum([len(one.right) for one in self.rows])), strict=False):
             if isinstance(one.of, BlockRows):

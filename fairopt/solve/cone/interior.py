@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
@@ -24,7 +25,7 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 from fairopt.solve.settings import Proposals, Settings
 
-LARGEST = 300  # unknowns
+LARGEST = 400  # unknowns and rows, whose dense matrix each step inverts
 INSIDE = 3e-8  # part of the way from the answer of the tier before to an even allocation: inside all that tier keeps
 STEPS = 150  # 15 to 60 are usual
 DONE = 1e-13  # products and residuals at the end, relative to the terms of their sums
@@ -45,11 +46,18 @@ def interior_applies(program: Program) -> bool:
     """Whether the objective is a small sum of curves after other tiers, and all that is kept is piecewise linear."""
     if program.before is None or len(program.pairs) > LARGEST or program.many_rows:
         return False
+    size = len(program.pairs) + len(program.capacity_rows) + sum(len(one.rows) for one in program.rows.further)
     alike = program.objective.majorant_is_natural or program.term.is_curved  # at all tasks
     form = program.objective.majorant(program.point(program.size[program.pairs.user])) if alike else None
     if form is None or not form.is_curved:
         return False
-    return all(program.rows_of(block) is not None or _above_level(program, block) for block in program.rest)
+    for block in program.rest:
+        if program.rows_of(block) is None:
+            above = _above_level(program, block)
+            if above is None:
+                return False
+            size += sum(2 * len(_steps(term, program.instance.n_users)) * len(term.c) for term in above.ranked)
+    return size <= LARGEST
 
 
 def _above_level(program: Program, block: object) -> Form | None:
@@ -60,6 +68,11 @@ def _above_level(program: Program, block: object) -> Form | None:
     if majorant is None or any(curve.alpha for curve in majorant.curves):
         return None
     return Form(constant=-block.level).plus(majorant, 1.0)
+
+
+def _steps(term: Sorted, count: int) -> NDArray[np.intp]:
+    """Ranks after which the weights of a term of so many numbers fall."""
+    return np.flatnonzero(np.diff(padded(term.v, count)) < 0)
 
 
 def solve_by_interior(program: Program, settings: Settings) -> Proposals:
@@ -117,7 +130,7 @@ class _Thin:
             n, v = len(base), term.factor * padded(term.v, len(base))
             value[:p] += v[-1] * table.sum(axis=0)
             constant -= v[-1] * float(base.sum())
-            for k in np.flatnonzero(v[:-1] > v[1:]):
+            for k in _steps(term, n):
                 t, z = len(self.start), table @ self.start[:p] - base
                 at = float(np.sort(z)[k])
                 room = np.maximum(at - z, 0.0) + 1e-2 * INSIDE * np.abs(z).max()
@@ -165,8 +178,8 @@ class _Thin:
             alpha *= 2
         tasks = np.zeros(n)
         tasks[held] = point.x
-        at, share = program.point(tasks[:p]), program.term.share
-        unit = float(at.level(share)) if program.term.is_curved else 1.0
+        at, term = program.point(tasks[:p]), program.term
+        unit = float(at.level(term.share)) if term.is_curved else 1.0
         y = point.y * (size * objective.unit(point.x) * natural_units(program, majorant, at, unit))
         prices, rows, kept = np.zeros(len(program.usable_rows)), [], []
         for one, part in zip(self.rows, np.split(y, np.cumsum([len(one.right) for one in self.rows])), strict=False):

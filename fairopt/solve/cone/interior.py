@@ -17,7 +17,7 @@ from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.ranked import padded
 from fairopt.certificate import Try
-from fairopt.proof.evidence.prices import Prices, natural_units
+from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
@@ -150,7 +150,7 @@ class _Thin:
         base = term.numbers.base
         return pairs.by_number(c, term.numbers).toarray(), np.zeros(len(term.numbers)) if base is None else base
 
-    def solved(self) -> tuple[Float, Prices] | None:
+    def solved(self) -> tuple[Float, Solved] | None:
         """The optimal tasks, with prices and multipliers; None if the steps end elsewhere."""
         program, p, n = self.program, len(self.program.pairs), len(self.start)
         table = np.vstack([np.pad(one.table, ((0, 0), (0, n - one.table.shape[1]))) for one in self.rows])
@@ -178,9 +178,7 @@ class _Thin:
             alpha *= 2
         tasks = np.zeros(n)
         tasks[held] = point.x
-        at, term = program.point(tasks[:p]), program.term
-        unit = float(at.level(term.share)) if term.is_curved else 1.0
-        y = point.y * (size * objective.unit(point.x) * natural_units(program, majorant, at, unit))
+        y = point.y * (size * objective.unit(point.x))
         prices, rows, kept = np.zeros(len(program.usable_rows)), [], []
         for one, part in zip(self.rows, np.split(y, np.cumsum([len(one.right) for one in self.rows])), strict=False):
             if isinstance(one.of, BlockRows):
@@ -189,7 +187,7 @@ class _Thin:
                 kept.append((one.of, float(part[0])))
             elif one.of:
                 prices[program.capacity_rows] = part
-        return tasks[:p], Prices(program, prices, rows, kept, unit)
+        return tasks[:p], Solved.of_multipliers(program, prices, rows, kept)
 
 
 def _dense(table: Any) -> Float:

@@ -591,7 +591,8 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
             row = total(forms)
             got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
             rounding = 1e-14 * sum(abs(float(c * v)) for c, v in zip(row, at, strict=True))  # terms may cancel
-            question.bound([row], [max(got, best * KEPT)], -1)
+            # rounding of large terms may be worth 1e-6 of what the tier leaves
+            question.bound([row], [min(max(got + Fraction(10 * rounding), best * KEPT), best)], -1)
         if got == 0 < best and best <= ROUNDED * _least_of_equal_parts(question, forms):
             return claimed(says, 0.0)  # rounding of what conditions ask for leaves that much
         return compared([got], [best], loose) or claimed(says, float(got), rounding)
@@ -659,7 +660,7 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         forms = question.forms_of(part)
         question.bound(forms, [dot(form, list(map(Fraction, x))) * (1 - ROUNDED) for form in forms], -1)
     elif not last:
-        kept = max(got - 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)
+        kept = max(got + 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)  # of which rounding is no part
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"

@@ -8,7 +8,7 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
   once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
-* ``<!-- copy: samples/NAME -->`` puts that file of the documentation there.
+* ``<!-- copy: samples/NAME -->`` puts that folder of the documentation there.
 """
 
 import ast
@@ -118,7 +118,7 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_page(page: Path, demonstrated: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
     for sample in COPIED.findall(text_of(page)):
-        shutil.copy(page.parent / sample, ".")
+        shutil.copytree(page.parent / sample, Path(sample).name)
     for block in blocks(text_of(page)):
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)

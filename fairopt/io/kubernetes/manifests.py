@@ -96,6 +96,7 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
     },
 }
 _LEAST = ("spec.minAvailable", "spec.runPolicy.schedulingPolicy.minAvailable")  # pods that start together
+_LEAST_MARKS = ("kai.scheduler/batch-min-member", "scheduling.volcano.sh/group-min-member")  # annotations of it
 _QUEUES = (
     *("spec.queue", "spec.jobTemplate.spec.queue"),
     *("spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue"),
@@ -115,10 +116,10 @@ _OF_OWNERS = {  # labels of what a controller makes, and the kind of the object 
 }
 
 
-def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes) -> KueueObjects:
+def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes, added: Additions) -> KueueObjects:
     """The objects of Kueue with Workloads for objects with templates of pods, but for those that have one."""
     made: dict[str, tuple[Workload, str]] = {}
-    objects = _Manifests(document, name, found, notes)
+    objects = _Manifests(document, name, found, notes, added)
     for item, place in at_places(document):
         kind, named = kind_of(item), item.get("kind")
         if kind is None and isinstance(named, str) and named in READ:  # of another group
@@ -170,9 +171,11 @@ def _parts(item: Any, place: str) -> Iterator[tuple[Any, str]]:
 class _Manifests:
     """What the objects of a list say of each other."""
 
-    def __init__(self, document: Json, name: str, found: KueueObjects, notes: Notes) -> None:
+    def __init__(
+        self, document: Json, name: str, found: KueueObjects, notes: Notes, added: Additions
+    ) -> None:
         self._name, self._found, self._notes = name, found, notes
-        self._additions = Additions(document, name)
+        self._additions = added
         self._above = set[tuple[str, ...]]()  # what counts for what it owns: uids, and kinds, namespaces and names
         for item, _ in at_places(document):
             if kind_of(item) is not None and item["kind"] != "CronJob":
@@ -212,6 +215,9 @@ class _Manifests:
             self._notes.add("{object} without a template of pods {was} left out", place)
             return None
         least = next((k for path in _LEAST if isinstance(k := _get(item, path), int)), None)
+        marks = part(metadata, "annotations")
+        marked = next((marks[key] for key in _LEAST_MARKS if str(marks.get(key)).isdecimal()), None)
+        least = least if marked is None or item["kind"] == "JobSet" else int(marked)  # of a JobSet: of its parts
         together = kind.together or (of_kueue and item["kind"] not in ("Deployment", "ReplicaSet"))
         uid = str(metadata.get("uid") or "")
         made = {

@@ -258,7 +258,7 @@ def test_output_of_kubectl_given_alone_points_to_the_folder(tmp_path):
     with pytest.raises(InvalidInstance, match=r"no object of kind Node.* give the folder that it is in"):
         read(tmp_path / "pods.json")
     (tmp_path / "nodes.json").write_text('{"nodes": []}')
-    with pytest.raises(InvalidInstance, match=r"demands.*is missing.* give the folder that it is in"):
+    with pytest.raises(InvalidInstance, match=r"its keys are 'nodes'.* give the folder that it is in"):
         read(tmp_path / "nodes.json")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from fairopt.io.kubernetes.gpus import GPU, PARTS
-from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor
+from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor, Template, Workload
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import NAME, by_requested, in_base_units
@@ -25,7 +25,8 @@ def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -
 
 def requested_by(pods: Sequence[Pod], kueue: KueueObjects) -> set[str]:
     """The resources that pods and sets of pods request."""
-    found = [*pods, *(part.template for one in kueue.workloads.values() for part in one.pod_sets)]
+    of_sets = (part.template for one in kueue.workloads.values() for part in one.pod_sets)
+    found: list[Pod | Template] = [*pods, *of_sets]
     of_parts = {GPU for one in found if one.annotations.keys() & PARTS}
     return of_parts | {name for one in found for name in (*one.spec.request, *one.spec.devices)}
 
@@ -45,10 +46,11 @@ def without_rules(pods: Sequence[Pod], kueue: KueueObjects, notes: Notes) -> tup
         ruled.extend([name] * bool(spec.texts[0]))
         return spec.anywhere() if spec.texts[0] else spec
 
+    def freed(workload: Workload) -> Workload:
+        return workload.with_specs(lambda of: free(of.template.spec, workload.name))
+
     made = [pod.model_copy(update={"spec": free(pod.spec, pod.name)}) for pod in pods]
-    workloads = {
-        name: one.with_specs(lambda of, name=name: free(of.template.spec, name)) for name, one in kueue.workloads.items()
-    }
+    workloads = {name: freed(one) for name, one in kueue.workloads.items()}
     notes.add("{object} with rules on labels of servers may use all of the capacity, which has no labels", *ruled)
     return made, replace(kueue, workloads=workloads)
 

@@ -153,7 +153,8 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
             raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         kind = "Pod" if servers or capacity is not None else "Node"
-        raise InvalidInstance(f"{name}: there is no object of kind {kind}; {fix}")
+        fix += f"; the kinds that are read: {', '.join(sorted(_READ))}" * bool(others[0])
+        raise InvalidInstance("; ".join([f"{name}: there is no object of kind {kind}; {fix}", *notes.sentences()]))
     if not servers and capacity is None and not kueue.cluster_queues and (tree is None or not tree.total()):
         asked = ", ".join(sorted(requested_by(pods, kueue) | added.unknown))
         fix += ", or give --capacity cpu=64" + f" and so on, of what pods request: {asked}" * bool(asked)

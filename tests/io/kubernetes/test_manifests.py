@@ -430,7 +430,7 @@ def test_pods_may_use_all_of_a_capacity_in_place_of_nodes(tmp_path):
     cluster = read_all(tmp_path, *items, capacity={"cpu": 8, "memory": 8})
     assert cluster.demands.tolist() == [[2, 1], [1, 1]] and cluster.eligible.all()
     assert "2 objects with rules on labels of servers may use all of the capacity" in "".join(cluster.notes)
-    with pytest.raises(InvalidInstance, match="1 resource that pods request is not in the capacity, .*: memory;"):
+    with pytest.raises(InvalidInstance, match=r"1 resource that pods request is not in the capacity, .*: memory;"):
         read_all(tmp_path, *items, capacity={"cpu": 8})
 
 

@@ -27,6 +27,7 @@ _QUEUES = (  # labels and annotations of pods
     "scheduling.volcano.sh/queue-name",
     "yunikorn.apache.org/queue",
 )
+_NONE = "none"  # the kind of objects without one
 _GANGS = (
     "kueue.x-k8s.io/pod-group-name",
     "pod-group-name",
@@ -67,7 +68,7 @@ def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[
         kind, group = item.get("kind"), str(item.get("apiVersion", "")).partition("/")[0]
         least = _least(part(item, "spec")) if kind == "PodGroup" else 0
         if not isinstance(kind, str) or kind not in read:
-            out.append(Other(shown_key(kind) if isinstance(kind, str) else "none", _GROUPS.get(group, ""), place))
+            out.append(Other(shown_key(kind) if isinstance(kind, str) else _NONE, _GROUPS.get(group, ""), place))
         elif least > 1:
             gangs.append(f"{shown_key(str(part(item, 'metadata').get('name')))}: {least} pods")
     return out, gangs
@@ -114,6 +115,7 @@ def note_unread(
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
         places = [one.place for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
         what = "{object} of the kind {kind}{scheduler} {is} not read"
+        what = "{document} without a kind {is} not read" if kind == _NONE else what
         notes.add(what, *places, kind=kind, scheduler=f" of {scheduler}" * bool(scheduler))
     if others:
         notes.say(f"the kinds that are read: {', '.join(sorted(read))}")

@@ -467,6 +467,27 @@ def test_gangs_of_other_words_are_noted(tmp_path, items, note):
     assert note in read_all(tmp_path, node(), *items).notes
 
 
+def test_what_of_queues_of_kueue_is_not_modelled_is_noted(tmp_path):
+    quotas = [{"name": "cpu", "nominalQuota": 9}, {"name": "credits", "nominalQuota": 14}]
+    groups = [{"coveredResources": ["cpu", "credits"], "flavors": [{"name": "f", "resources": quotas}]}]
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    spec = {"namespaceSelector": {}, "resourceGroups": groups, "admissionScope": scope}
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    queues = [
+        thing(of_kueue, "ClusterQueue", "all", spec=spec),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+    ]
+    only_cpu = {"spec": {"containers": [{"resources": {"requests": {"cpu": 3}}}]}}
+    notes = read_all(tmp_path, *queues, job(queue="mine", template=only_cpu)).notes
+    assert any("1 cluster queue that shares among local queues by past use" in note for note in notes)
+    assert any("1 quota of what no pod requests" in note and note.endswith("(credits)") for note in notes)
+    rules = [{"input": "cpu", "outputs": {"credits": 1}}]
+    config = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    config["resources"] = {"transformations": rules}
+    notes = read_all(tmp_path, *queues, config, job(queue="mine", template=only_cpu)).notes
+    assert not any("no pod requests" in note for note in notes)
+
+
 def test_what_is_not_read_is_named_with_what_would_be(tmp_path):
     with pytest.raises(InvalidInstance, match=r"kind Workflow \(w\); the kinds that are read: AppWrapper, .*TrainJob"):
         read_all(tmp_path, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}})

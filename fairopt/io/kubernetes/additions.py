@@ -2,7 +2,8 @@
 
 Devices that pods claim (Dynamic Resource Allocation) are amounts of their DeviceClass, on servers that have some in
 ResourceSlices, or where a capacity in place of nodes names the class. A class is what a driver publishes; classes with
-further conditions are not counted. A ResourceClaim that several pods name is one amount, of which each has a part.
+further conditions are not counted. Kueue's Configuration may give classes other names, those of quotas. A ResourceClaim
+that several pods name is one amount, of which each has a part.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import Field
 from fairopt.io.documents import objects_of
 from fairopt.io.json_text import Name, Part, checked
 from fairopt.io.kubernetes.objects import PODS, Object, Pod, PodSpec, as_mapping, at, at_places, listed, part
+from fairopt.io.kubernetes.transformations import configurations_in
 from fairopt.io.kubernetes.unread import QUEUE, gangs_of
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import Quantity, quantity
@@ -57,6 +59,7 @@ class Additions:
         self._devices: dict[str, dict[str, int]] = {}  # numbers by server and driver
         self._queues: dict[tuple[str, str], str] = {}  # of PodGroups
         covered: set[str] | None = None  # by quotas, without which queues of Kueue admit no pod
+        nodes = False
         for item, place in at_places(document):
             metadata, spec = part(item, "metadata"), part(item, "spec")
             space, kind = str(metadata.get("namespace") or "default"), item.get("kind")
@@ -84,12 +87,19 @@ class Additions:
                 claims = spec.get("resourceClaims")
                 for claim in claims if isinstance(claims, list) else ():
                     self._of_groups.add((space, str(metadata.get("name")), str(as_mapping(claim).get("name"))))
+            elif kind == "Node":
+                nodes = True
             elif kind == "ClusterQueue":
                 covered = {*(covered or ()), *_covered(spec)}
         drivers = {driver for of in self._devices.values() for driver in of}
         known = {driver: driver for driver in drivers if driver not in self._classes} | self._classes
+        self._names = _names_of_classes(document)
+        if not nodes:  # quotas are all that there is
+            known = dict.fromkeys([*self._names, *(covered or ())], "") | known
         self._known = {  # classes that count, with their drivers; one without an object has the name of its driver
-            one: driver for one, driver in known.items() if driver in drivers and (covered is None or one in covered)
+            one: driver
+            for one, driver in known.items()
+            if (driver in drivers or not nodes) and (covered is None or self._names.get(one, one) in covered)
         } | {one: self._classes.get(one, "") for one in capacity}
 
     def all(self) -> Json:
@@ -108,7 +118,11 @@ class Additions:
         if item.get("kind") == "Node" and devices:
             status = part(item, "status")
             has = part(status, "allocatable") or part(status, "capacity")
-            named = {one: devices[driver] for one, driver in self._known.items() if driver in devices}
+            of_name: dict[str, set[str]] = {}
+            for one, driver in self._known.items():
+                of_name.setdefault(self._names.get(one, one), set()).add(driver)
+            named = {one: sum(devices.get(driver, 0) for driver in of) for one, of in of_name.items()}
+            named = {one: number for one, number in named.items() if number}
             return {**item, "status": {**status, "allocatable": {**named, **has}}}
         return item
 
@@ -156,13 +170,25 @@ class Additions:
             found = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
             if all(one in self._known for one, _ in found):
                 into = shared.setdefault(f"{namespace}/{named}", {}) if named else amounts
-                for one, number in found:
+                for one, number in ((self._names.get(one, one), number) for one, number in found):
                     into[one] = into.get(one, 0) + number
             else:
                 others.append(claim)
                 self.unknown |= {one for one, _ in found if one and one not in self._known}
         overhead = {**part(spec, "overhead"), **amounts}
         return {**spec, "resourceClaims": others, "overhead": overhead, "sharedClaims": shared}
+
+
+def _names_of_classes(document: Json) -> dict[str, str]:
+    """The names that quotas of Kueue have for DeviceClasses, but for those of parts of devices."""
+    out: dict[str, str] = {}
+    for data, _ in configurations_in(zip(document["items"], document["items"].places, strict=True)):
+        given = part(data, "resources").get("deviceClassMappings")
+        for one in map(as_mapping, given if isinstance(given, list) else ()):
+            classes = one.get("deviceClassNames")
+            if isinstance(classes, list) and not one.get("sources"):
+                out |= dict.fromkeys(map(str, classes), str(one.get("name")))
+    return out
 
 
 def _driver(spec: Json) -> str:

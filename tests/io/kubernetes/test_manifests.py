@@ -407,6 +407,38 @@ def test_a_claim_of_a_pod_group_counts_once_for_the_group(tmp_path):
     assert "1 PodGroup with pods that start together or not at all: counted one by one (all: 4 pods)" in cluster.notes
 
 
+def test_quotas_of_kueue_may_have_names_of_their_own_for_classes(tmp_path):
+    requests = [{"name": "g", "exactly": {"deviceClassName": "fpga.example.com", "count": 2}}]
+    claim = thing(
+        "resource.k8s.io/v1", "ResourceClaimTemplate", "two", spec={"spec": {"devices": {"requests": requests}}}
+    )
+    amounts = {"cpu": 7, "memory": "7Gi", "boards": 7}
+    quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
+    flavors = [{"name": "f", "resources": quotas}]
+    groups = [{"coveredResources": [*amounts], "flavors": flavors}]
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    items = [
+        claim,
+        thing(of_kueue, "ClusterQueue", "all", spec={"namespaceSelector": {}, "resourceGroups": groups}),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+        job(
+            queue="mine", number=5, template=template(0.5, resourceClaims=claims_of("two", "resourceClaimTemplateName"))
+        ),
+    ]
+    mapped = [{"name": "boards", "deviceClassNames": ["fpga.example.com"]}]
+    config = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    config["resources"] = {"deviceClassMappings": mapped}
+    in_map = {"controller_manager_config.yaml": yaml.safe_dump(config)}
+    as_text = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kueue-manager"}, "data": in_map}
+    devices = {"nodeName": "n1", "driver": "fpga.example.com", "devices": [{"name": f"d{k}"} for k in range(6)]}
+    slices = thing("resource.k8s.io/v1", "ResourceSlice", "s", spec=devices)
+    for more, capacity in (([config], 7), ([as_text], 7), ([config, node(), slices], 6)):
+        cluster = read_all(tmp_path, *items, *more)
+        boards = cluster.resources.index("boards")
+        assert (cluster.demands[0, boards], cluster.capacities[0, boards]) == (2, capacity)
+    assert "boards" not in read_all(tmp_path, *items).resources
+
+
 def test_claims_of_parts_of_devices_do_not_count_and_errors_name_classes(tmp_path):
     exact = {"deviceClassName": "fpga.example.com", "capacity": {"requests": {"fpga.example.com/memory": "4Gi"}}}
     spec = {"spec": {"devices": {"requests": [{"name": "g", "exactly": exact}]}}}

@@ -225,6 +225,10 @@ def _arguments(
         requested = requested_by(pods, kueue)
         if capacity is not None:
             servers = [given_server(capacity_of(capacity), requested)]
+            labelled = [name for name, one in sorted(kueue.flavors.items()) if one.node_labels]
+            if labelled and kueue.cluster_queues:
+                which = f"a capacity has no labels, by which servers are of the flavor {labelled[0]}"
+                raise InvalidInstance(f"{which}; leave it out, so that quotas are servers, or add nodes")
         else:
             servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
         if capacity is not None or not kueue.cluster_queues:

@@ -407,6 +407,23 @@ def test_a_claim_of_a_pod_group_counts_once_for_the_group(tmp_path):
     assert "1 PodGroup with pods that start together or not at all: counted one by one (all: 4 pods)" in cluster.notes
 
 
+def test_a_capacity_is_refused_where_flavors_have_labels(tmp_path):
+    flavors = [{"name": "f", "resources": [{"name": name, "nominalQuota": "4Gi"} for name in ("cpu", "memory")]}]
+    groups = [{"coveredResources": ["cpu", "memory"], "flavors": flavors}]
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    items = [
+        thing(of_kueue, "ClusterQueue", "all", spec={"namespaceSelector": {}, "resourceGroups": groups}),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+        job(queue="mine"),
+    ]
+    plain, labelled = (thing(of_kueue, "ResourceFlavor", "f", spec=spec) for spec in ({}, {"nodeLabels": {"a": "b"}}))
+    capacity = {"cpu": 8, "memory": 8}
+    assert read_all(tmp_path, *items, plain, capacity=capacity).capacities.tolist() == [[8, 8]]
+    with pytest.raises(InvalidInstance, match="no labels, by which servers are of the flavor f; leave it out"):
+        read_all(tmp_path, *items, labelled, capacity=capacity)
+    assert read_all(tmp_path, *items, labelled).users == ("all/1 cpu",)
+
+
 def test_quotas_of_kueue_may_have_names_of_their_own_for_classes(tmp_path):
     requests = [{"name": "g", "exactly": {"deviceClassName": "fpga.example.com", "count": 2}}]
     claim = thing(

@@ -144,7 +144,7 @@ _IN_DOCUMENT = {
     "nodes,pods, or nodes and jobs of Slurm",
     "yaml": "expected the keys demands and capacities, as in a .json file, or objects of Kubernetes",
 }
-_OF_INSTANCE = {"demands", "capacities", "users", "resources", "servers"}  # keys of which it has some
+_OF_INSTANCE = {"demands", "capacities", "users", "servers"}  # keys of which it has some
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 

@@ -354,9 +354,7 @@ def test_the_files_that_would_be_replaced_are_told(tmp_path):
 
 def test_what_is_no_instance_and_nothing_else_is_named_by_its_keys(tmp_path):
     (tmp_path / "values.yaml").write_text("resources: [a.yaml]\nimages: {}\n")
-    with pytest.raises(
-        InvalidInstance, match=r"values.yaml is none of .*: its keys are 'resources', 'images'; expected"
-    ):
+    with pytest.raises(InvalidInstance, match=r"values.yaml is none of .*: its keys are 'resources', 'images'; "):
         read(tmp_path / "values.yaml")
     (tmp_path / "users.yaml").write_text("users: [a, b]\n")
     with pytest.raises(InvalidInstance, match="demands is missing"):

@@ -26,7 +26,7 @@ def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -
 def requested_by(pods: Sequence[Pod], kueue: KueueObjects) -> set[str]:
     """The resources that pods and sets of pods request."""
     of_sets = (part.template for one in kueue.workloads.values() for part in one.pod_sets)
-    found: list[Pod | Template] = [*pods, *of_sets]
+    found: list[Pod | Template] = [*(pod for pod in pods if not pod.finished), *of_sets]
     of_parts = {GPU for one in found if one.annotations.keys() & PARTS}
     return of_parts | {name for one in found for name in (*one.spec.request, *one.spec.devices)}
 

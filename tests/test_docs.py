@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 import fairopt.testing
 from fairopt.cli import app
-from fairopt.properties.literature.claims import claims, markdown
+from fairopt.properties.literature.claims import claims
 
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -200,9 +200,33 @@ def test_the_readme_is_short_and_shows_python() -> None:
     assert any(block.language == "python" for block in blocks(text_of(README)))
 
 
+def claimed_properties() -> str:
+    """The table of claims that `make refresh` writes."""
+    return str(runpy.run_path(str(DOCS / "refresh.py"))["claimed_properties"]())
+
+
+def test_the_table_of_claims_has_a_line_for_each_claim_and_each_refutation() -> None:
+    text = claimed_properties()
+    refuted = [claim for claim in claims() if claim.verdict == "refuted"]
+    lines = text.splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert all(
+        any(f"| {c.about}" in row and c.property in row for row in rows) for c in claims() if c.says == "satisfies"
+    )
+    assert sum(row.count("**refuted**") for row in rows) == len(refuted)
+    cited = [int(number) for row in rows for number in re.findall(r"\*\*refuted\*\* \((\d+)\)", row)]
+    evidence = dict(line.split(". ", 1) for line in lines if re.match(r"\d+\. ", line))
+    assert len(cited) == len(refuted) and {str(number) for number in cited} == set(evidence)
+    for number, claim in zip(cited, refuted, strict=True):
+        assert claim.argument in evidence[str(number)] and all(
+            str(case) in evidence[str(number)] for case in claim.cases
+        )
+    assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
+
+
 def test_the_documentation_shows_the_claims_as_they_stand() -> None:
     text = text_of(DOCS / "properties.md")
-    assert markdown() in text
+    assert claimed_properties() in text
     total, refuted = len(claims()), sum(c.verdict == "refuted" for c in claims())
     for page in (README, DOCS / "properties.md"):
         assert f"Of {total} claims {refuted} are refuted" in " ".join(text_of(page).split()), page

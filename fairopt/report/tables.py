@@ -41,9 +41,9 @@ class Column:
     header: str
     cells: Sequence[str]
     right: bool = True
-    sentences: bool = False  # which LaTeX may wrap
+    sentences: bool = False  # which terminals and LaTeX may wrap
     bars: Sequence[float] = ()  # on a page: lengths from 0 to 1
-    tones: Sequence[str] = ()  # on a page: classes of cells
+    tones: Sequence[str] = ()  # classes of cells on a page; "bad" ones stand out in terminals too
 
     @property
     def side(self) -> str:
@@ -75,10 +75,12 @@ class Table:
         return [self.first, *(column for group in self.groups for column in group)]
 
     @property
-    def rows(self) -> list[list[tuple[Column, str]]]:
-        """Each row as pairs of column and cell."""
-        columns = self.columns
-        return [list(zip(columns, row, strict=True)) for row in zip(*(c.cells for c in columns), strict=True)]
+    def rows(self) -> list[list[tuple[Column, str, str]]]:
+        """Each row, with column, cell and tone."""
+        columns = [
+            [(c, *pair) for pair in zip(c.cells, c.tones or [""] * len(c.cells), strict=True)] for c in self.columns
+        ]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     def packed(self, width: int) -> list[list[Column]]:
         """Columns of each table of this width; a group is split only if it is too wide alone."""
@@ -108,9 +110,19 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        yield Text(visible(self.title), style="bold")
+        if self.title:
+            yield Text(visible(self.title), style="bold")
+        look: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
+        if any(c.sentences for c in self.columns):  # folded at the width of the terminal
+            table = RichTable(**look, padding=(0, 1, 0, 0))
+            for c in self.columns:
+                table.add_column(Text(c.header), no_wrap=not c.sentences, overflow="fold")
+            for row in self.rows:
+                table.add_row(*(Text(cell, style="bold red" * (tone == "bad")) for _, cell, tone in row))
+            yield table
+            return
         for columns in self.packed(options.max_width):
-            table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), show_edge=False)
+            table = RichTable(**look, padding=(0, 0, 0, 1))
             for c in columns:
                 table.add_column(Text(visible(c.header)), justify="right" if c.right else "left", no_wrap=True)
             for cells in zip(*(column.cells for column in columns), strict=True):

@@ -29,8 +29,8 @@ TEMPLATE = """\
 {%- for c in table.columns %}<th style="text-align:{{ c.side }}">{{ c.header }}</th>{% endfor -%}
 </tr></thead><tbody>
 {%- for row in table.rows %}<tr>
-{%- for c, cell, tone in row %}<td style="text-align:{{ c.side }}">
-{%- if tone == "bad" %}<b>{{ cell }}</b>{% else %}{{ cell }}{% endif %}</td>{% endfor -%}
+{%- for cell in row %}<td style="text-align:{{ cell.side }}">
+{%- if cell.tone == "bad" %}<b>{{ cell.text }}</b>{% else %}{{ cell.text }}{% endif %}</td>{% endfor -%}
 </tr>{% endfor -%}
 </tbody></table>
 {% endfor %}

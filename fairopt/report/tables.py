@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from rich.cells import cell_len
@@ -60,6 +60,21 @@ class Column:
         bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
         return replace(bare, header=short(self.header, max(most, bare.width)))
 
+    def shown(self) -> list[Cell]:
+        """The cells, with side, bar and tone."""
+        bars = [100 * min(max(bar, 0.0), 1.0) for bar in self.bars] or [None] * len(self.cells)
+        tones = self.tones or [""] * len(self.cells)
+        return [Cell(text, self.side, *look) for text, *look in zip(self.cells, bars, tones, strict=True)]
+
+
+class Cell(NamedTuple):
+    """A cell of a row: its text, the side at which it is aligned, the length of its bar in percent, and its class."""
+
+    text: str
+    side: str
+    bar: float | None
+    tone: str
+
 
 @dataclass(frozen=True)
 class Table:
@@ -68,6 +83,7 @@ class Table:
     title: str
     first: Column
     groups: Sequence[Sequence[Column]]
+    note: str = ""  # on a page
 
     @property
     def columns(self) -> list[Column]:
@@ -75,12 +91,9 @@ class Table:
         return [self.first, *(column for group in self.groups for column in group)]
 
     @property
-    def rows(self) -> list[list[tuple[Column, str, str]]]:
-        """Each row, with column, cell and tone."""
-        columns = [
-            [(c, *pair) for pair in zip(c.cells, c.tones or [""] * len(c.cells), strict=True)] for c in self.columns
-        ]
-        return [list(row) for row in zip(*columns, strict=True)]
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """The cells of each row."""
+        return list(zip(*(c.shown() for c in self.columns), strict=True))
 
     def packed(self, width: int) -> list[list[Column]]:
         """Columns of each table of this width; a group is split only if it is too wide alone."""
@@ -118,7 +131,7 @@ class Table:
             for c in self.columns:
                 table.add_column(Text(c.header), no_wrap=not c.sentences, overflow="fold")
             for row in self.rows:
-                table.add_row(*(Text(cell, style="bold red" * (tone == "bad")) for _, cell, tone in row))
+                table.add_row(*(Text(cell.text, style="bold red" * (cell.tone == "bad")) for cell in row))
             yield table
             return
         for columns in self.packed(options.max_width):

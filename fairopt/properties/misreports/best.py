@@ -86,14 +86,11 @@ class Misreport:
         lying: float,
         family: str = "",
         work: Work | None = None,
-        *,
-        gain: float | None = None,
     ) -> Misreport:
-        """A lie with the labels of an instance; unless its gain is given, it is that of ``lying`` over ``truthful``."""
+        """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
         share = "" if work is None else repr(work.share)
-        if gain is None:
-            gain = lying / truthful - 1.0 if truthful > 0 else np.inf
+        gain = lying / truthful - 1.0 if truthful > 0 else np.inf
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names, share)
 
     def __str__(self) -> str:

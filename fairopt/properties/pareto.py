@@ -99,11 +99,6 @@ class _GainProblem:
         capacities = self.instance.capacities * self.instance.counts[:, None]
         return np.where(self.left <= self.open_part * capacities, 0.0, self.left)
 
-    @property
-    def sure_spare(self) -> Float:
-        """Parts of limits left over, 0 where the gap leaves them open."""
-        return np.where(self.spare <= self.open_part, 0.0, self.spare)
-
     def counted(self, gains: Float) -> Float:
         """Gains that count; 0 for the others."""
         return np.where(gains > self.counts, gains, 0.0)
@@ -415,10 +410,11 @@ def _bounds(q: _GainProblem, multipliers: Float) -> Float:
     least = np.where(instance.eligible & (q.worth > 0), each, np.inf).min(axis=1)
     above = np.where(q.worth > 0, q.worth * (each - np.where(least < np.inf, least, 0.0)[:, None]), cost)
     reduced = np.where(q.tasks > 0, above, 0.0)
+    sure_spare = np.where(q.spare <= q.open_part, 0.0, q.spare)
     gains, sure = (
         quotient(max(float((per_unit * left).sum() + of_limits @ spare + (reduced * tasks).sum()), 0.0), least, np.inf)
         / q.unit
-        for left, spare, tasks in ((q.left, q.spare, q.tasks), (q.sure_left, q.sure_spare, q.sure_tasks))
+        for left, spare, tasks in ((q.left, q.spare, q.tasks), (q.sure_left, sure_spare, q.sure_tasks))
     )
     return np.where(gains > q.always, gains, sure)
 

@@ -62,9 +62,9 @@ class Column:
 
     def shown(self) -> list[Cell]:
         """The cells, with side, bar and tone."""
-        bars = [100 * min(max(bar, 0.0), 1.0) for bar in self.bars] or [None] * len(self.cells)
-        tones = self.tones or [""] * len(self.cells)
-        return [Cell(text, self.side, *look) for text, *look in zip(self.cells, bars, tones, strict=True)]
+        bars: list[float | None] = [100 * min(max(bar, 0.0), 1.0) for bar in self.bars] or [None] * len(self.cells)
+        looks = zip(self.cells, bars, self.tones or [""] * len(self.cells), strict=True)
+        return [Cell(text, self.side, bar, tone) for text, bar, tone in looks]
 
 
 class Cell(NamedTuple):

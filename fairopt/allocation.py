@@ -24,7 +24,7 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairopt.derivatives.level_rises import LevelPrices
+    from fairopt.derivatives.level_prices import LevelPrices
     from fairopt.exact.interval import ExactBounds
     from fairopt.operate.explanation import Explanation
     from fairopt.operate.team_quotas import Quotas

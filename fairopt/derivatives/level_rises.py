@@ -10,7 +10,6 @@ all capacities and both sides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,21 +24,6 @@ MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities
 CANCELS = 1e-8  # of terms: the rates of linear programs are accurate to 1e-10
 POSITIVE = 1e-7  # of the prices in a multiplier: larger ones are not zero
-
-
-@dataclass(frozen=True)
-class LevelPrices:
-    """A level of a leximin, in shares per weight, the labels of its users, and its derivatives by the capacities.
-
-    ``prices`` (n_servers, n_resources) are the rise of the level (the smallest share per weight of these users) per
-    unit more of each capacity: negative where earlier levels rise at its cost. ``prices_left`` (n_servers, n_resources)
-    are the fall per unit less: infinite if less capacity leaves no allocation.
-    """
-
-    level: float
-    users: tuple[str, ...]
-    prices: Float
-    prices_left: Float
 
 
 class LevelDerivative(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.normal_form import Term
-from fairopt.derivatives.level_rises import LevelPrices
+from fairopt.derivatives.level_prices import LevelPrices
 from fairopt.derivatives.optimum import Change, Optimum, _NoDerivative
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance

@@ -19,7 +19,8 @@ from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
-from fairopt.derivatives.level_rises import LevelPrices, level_derivatives
+from fairopt.derivatives.level_prices import LevelPrices
+from fairopt.derivatives.level_rises import level_derivatives
 from fairopt.derivatives.multipliers import TRUST, MultiplierSet
 from fairopt.derivatives.optimum import (
     TIES,

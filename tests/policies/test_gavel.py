@@ -1,0 +1,260 @@
+"""Gavel's policies (Narayanan et al. 2020) on the cases of its tests, beside its own programs written by hand in CVXPY.
+
+The numbers are those of ``scheduler/tests/policies_tests.py``, ``water_filling_tests.py`` and
+``water_filling_tests_hierarchical.py`` of stanford-futuredata/gavel. Only its first case asserts something.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import fairopt as fo
+
+TYPES = ["v100", "p100", "k80"]
+RATES = np.array([[2, 1, 0.5], [3, 2, 1]])
+PAIR = np.array([[2, 1, 0.5], [3, 2, 1]])  # of the two jobs on one GPU: as fast as alone
+PRICES = np.array([3.1, 2, 0.8])
+ODD, EVEN = [1, 2, 3], [1, 1, 1]  # GPUs of each type
+
+
+def cluster(gpus: Any, rates: Any = RATES, factors: Any = None, **others: Any) -> fo.Instance:
+    """Jobs that each can use an hour per hour, on GPUs of three types."""
+    factors = np.ones(len(rates)) if factors is None else factors
+    return fo.Instance(
+        np.array(factors, float)[:, None],
+        np.array(gpus, float)[:, None],
+        task_limits=1,
+        rates=rates,
+        resources=["gpu"],
+        servers=TYPES,
+        **others,
+    )
+
+
+def base(hours: Any, gpus: Any, factors: Any = 1.0) -> list[Any]:
+    """Gavel's constraints: the GPUs of each type, and an hour per hour."""
+    used = cp.sum(cp.multiply(np.broadcast_to(np.reshape(factors, (-1, 1)), hours.shape), hours), axis=0)
+    return [used <= np.array(gpus, float), cp.sum(hours, axis=1) <= 1]
+
+
+def best(objective: Any, constraints: list[Any]) -> float:
+    problem = cp.Problem(objective, constraints)
+    problem.solve(solver="CLARABEL")
+    assert problem.status == "optimal"
+    return float(problem.value)
+
+
+def on_slices(rates: Any, gpus: Any) -> Any:
+    """Throughput of each job where it has an equal part of every type, an hour per hour in all."""
+    return rates @ (np.array(gpus) / np.sum(gpus))
+
+
+@dataclass(frozen=True, repr=False)
+class Throughput(fo.Share):
+    """Throughput over a number of each job."""
+
+    over: tuple[float, ...]
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        assert instance.rates is not None
+        return instance.rates / np.array(self.over)[:, None]
+
+
+@dataclass(frozen=True, repr=False)
+class PerPrice(fo.Share):
+    """Throughput over the price of the GPU on which it is."""
+
+    prices: tuple[float, ...]
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return instance.rates / np.array(self.prices)
+
+
+@dataclass(frozen=True, repr=False)
+class FinishTimes(fo.Objective):
+    """Minus the largest of the jobs' durations over those on their slices."""
+
+    steps: tuple[float, ...]
+    alone: tuple[float, ...]
+
+    def expression(self, model: Any) -> Any:
+        return -cp.max(cp.multiply(cp.inv_pos(model.share(Throughput(self.steps))), 1 / np.array(self.alone)))
+
+
+@pytest.mark.parametrize("gpus", [[4, 4, 4], [4, 8, 6]])
+@pytest.mark.parametrize("factors", [(1, 1), (2, 1), (2, 2), (4, 1)])
+def test_isolated_jobs_have_the_smallest_share_of_max_min(factors: tuple[int, int], gpus: list[int]) -> None:
+    """The assertion of `test_isolated`: both are the smallest scale factor."""
+    jobs = cluster(gpus, np.ones((2, 3)), factors)
+    slices = np.array(gpus) / 2 / np.array(factors)[:, None]
+    isolated = (slices / slices.sum(axis=1).max()).sum(axis=1) * factors
+    max_min = fo.Policy(fo.MaxMin(fo.ResourceShare("gpu"))).allocate(jobs)
+    assert max_min.objective * sum(gpus) == pytest.approx(isolated.min()) == pytest.approx(min(factors))
+
+
+def test_max_min_fairness() -> None:
+    hours = cp.Variable((2, 3), nonneg=True)
+    normal = RATES / on_slices(RATES, ODD)[:, None]
+    value = best(cp.Maximize(cp.min(cp.sum(cp.multiply(normal, hours), axis=1))), base(hours, ODD))
+    answer = fo.Policy(fo.Leximin(fo.ThroughputShare())).allocate(cluster(ODD))
+    assert answer.certificate.ok
+    assert answer.share(fo.ThroughputShare()).min() == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [(300.0, 500.0), (200.0, 300.0)])
+def test_finish_time_fairness(steps: tuple[float, float]) -> None:
+    hours = cp.Variable((2, 3), nonneg=True)
+    alone = np.array(steps) / on_slices(RATES, ODD)
+    duration = cp.multiply(np.array(steps), cp.inv_pos(cp.sum(cp.multiply(RATES, hours), axis=1)))
+    value = best(cp.Minimize(cp.max(cp.multiply(duration, 1 / alone))), base(hours, ODD))
+    answer = fo.Policy(FinishTimes(steps, tuple(alone))).allocate(cluster(ODD))
+    assert -answer.objective == pytest.approx(value, rel=1e-5)
+    # jobs that arrived together: max-min throughput
+    together = fo.Policy(fo.Leximin(fo.ThroughputShare())).allocate(cluster(ODD))
+    assert 1 / together.share(fo.ThroughputShare()).min() == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("prices", "slo"), [((1.0, 1.0, 1.0), None), (tuple(PRICES), None), (tuple(PRICES), 100 / 1000)]
+)
+def test_sum_of_throughput_per_price_with_service_levels(prices: tuple[float, ...], slo: float | None) -> None:
+    hours = cp.Variable((2, 3), nonneg=True)
+    constraints = base(hours, EVEN)
+    if slo:
+        constraints.append(cp.sum(cp.multiply(RATES[0], hours[0])) >= slo)
+    value = best(cp.Maximize(cp.sum(cp.multiply(RATES / np.array(prices), hours))), constraints)
+    levels = [fo.MinShare((slo, 0.0), Throughput((1.0, 1.0)))] if slo else []
+    answer = fo.Policy(fo.Total(PerPrice(prices)), levels).allocate(cluster(EVEN))
+    assert answer.certificate.ok
+    assert answer.objective == pytest.approx(value, rel=1e-6)
+
+
+# Packing: a user for each job and for each pair of jobs that may run on one GPU at once; a pair is part of the budgets
+# of both jobs, and does some work for each.
+
+
+def packed(gpus: Any = EVEN) -> fo.Instance:
+    """Two jobs and their pair."""
+    budgets = [{"name": f"hours of {j}", "resource": "gpu", "amount": 1, "of": [j, "0+1"]} for j in "01"]
+    return fo.Instance(
+        np.ones((3, 1)), np.array(gpus, float)[:, None], users=["0", "1", "0+1"], resources=["gpu"], limits=budgets
+    )
+
+
+def works(alone: Any, pair: Any) -> tuple[Any, Any]:
+    """What an hour of each user on each type does for either job."""
+    idle = np.zeros(3)
+    return frozen([alone[0], idle, pair[0]]), frozen([idle, alone[1], pair[1]])
+
+
+def frozen(work: Any, over: float = 1.0) -> Any:
+    return tuple(map(tuple, (np.array(work) / over).tolist()))
+
+
+@dataclass(frozen=True, repr=False)
+class Smallest(fo.Objective):
+    """The smallest of the jobs' works."""
+
+    of: tuple[Any, ...]
+
+    def expression(self, model: Any) -> Any:
+        return cp.min(cp.hstack([cp.sum(cp.multiply(np.array(work), model.tasks_by_server)) for work in self.of]))
+
+
+@dataclass(frozen=True, repr=False)
+class Latest(fo.Objective):
+    """Minus the longest of the jobs' durations, as works are relative to what is left."""
+
+    of: tuple[Any, ...]
+
+    def expression(self, model: Any) -> Any:
+        works = cp.hstack([cp.sum(cp.multiply(np.array(work), model.tasks_by_server)) for work in self.of])
+        return -cp.max(cp.inv_pos(works))
+
+
+@dataclass(frozen=True, repr=False)
+class PairedWork(fo.Share):
+    """Works of all jobs together over the prices."""
+
+    of: tuple[Any, ...]
+    prices: tuple[float, ...]
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return np.sum(self.of, axis=0) / np.array(self.prices)
+
+
+@dataclass(frozen=True, repr=False)
+class ServiceLevel(fo.Constraint):
+    """A least work of one job."""
+
+    work: Any
+    least: float
+
+    def constraints(self, model: Any) -> dict[str, Any]:
+        return {"service level": cp.sum(cp.multiply(np.array(self.work), model.tasks_by_server)) >= self.least}
+
+
+def pair_program() -> tuple[Any, Any, list[Any]]:
+    """Hours of the jobs alone and of their pair, with Gavel's constraints on one GPU of each type."""
+    alone, both = cp.Variable((2, 3), nonneg=True), cp.Variable(3, nonneg=True)
+    return alone, both, [cp.sum(alone, axis=0) + both <= 1, cp.sum(alone, axis=1) + cp.sum(both) <= 1]
+
+
+def done(alone: Any, both: Any, job: int, rates: Any = RATES, pair: Any = PAIR) -> Any:
+    return cp.sum(cp.multiply(rates[job], alone[job])) + cp.sum(cp.multiply(pair[job], both))
+
+
+def test_max_min_fairness_with_packing() -> None:
+    alone, both, constraints = pair_program()
+    normal = RATES.sum(axis=1)
+    value = best(cp.Maximize(cp.minimum(*(done(alone, both, j) / normal[j] for j in (0, 1)))), constraints)
+    of = tuple(map(frozen, works(RATES, PAIR), normal))
+    answer = fo.Policy(Smallest(of)).allocate(packed())
+    assert answer.certificate.ok
+    assert answer.objective == pytest.approx(value, rel=1e-6)
+
+
+def test_max_min_fairness_with_packing_of_types_of_jobs() -> None:
+    """Gavel has hours of a job beside each type of job, those of A beside B equal to those of B beside A."""
+    rates, pair = np.array([[2, 1, 0.5], [10, 5, 2.5]]), np.array([[1, 0.5, 0.25], [5, 2.5, 1.25]])
+    alone, beside = cp.Variable((2, 3), nonneg=True), cp.Variable((2, 3), nonneg=True)
+    throughput = cp.sum(cp.multiply(rates, alone) + cp.multiply(pair, beside), axis=1)
+    constraints = [
+        beside[0] == beside[1],
+        cp.sum(alone + beside, axis=1) <= 1,
+        cp.sum(alone + beside / 2, axis=0) <= 1,
+    ]
+    normal = rates.sum(axis=1)
+    value = best(cp.Maximize(cp.min(cp.multiply(throughput, 1 / normal))), constraints)
+    of = tuple(map(frozen, works(rates, pair), normal))
+    assert fo.Policy(Smallest(of)).allocate(packed()).objective == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [(300.0, 500.0), (200.0, 300.0)])
+def test_finish_time_fairness_with_packing(steps: tuple[float, float]) -> None:
+    slices = on_slices(RATES, EVEN)
+    alone, both, constraints = pair_program()
+    ratios = [
+        steps[j] * cp.inv_pos(done(alone, both, j)) / (steps[j] / slices[j]) for j in (0, 1)
+    ]
+    value = best(cp.Minimize(cp.maximum(*ratios)), constraints)
+    of = tuple(map(frozen, works(RATES, PAIR), slices))
+    assert -fo.Policy(Latest(of)).allocate(packed()).objective == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize("prices", [tuple(PRICES), (1.0, 1.0, 1.0)])
+def test_sum_of_throughput_per_price_with_packing_and_service_levels(prices: tuple[float, ...]) -> None:
+    alone, both, constraints = pair_program()
+    per = RATES / np.array(prices)
+    value = best(
+        cp.Maximize(cp.sum(cp.multiply(per, alone)) + cp.sum(cp.multiply((PAIR / np.array(prices)).sum(axis=0), both))),
+        [*constraints, done(alone, both, 0) >= 0.1],
+    )
+    of = works(RATES, PAIR)
+    answer = fo.Policy(fo.Total(PairedWork(of, prices)), [ServiceLevel(of[0], 0.1)]).allocate(packed())
+    assert answer.certificate.ok
+    assert answer.objective == pytest.approx(value, rel=1e-6)

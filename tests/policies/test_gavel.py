@@ -12,6 +12,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from oracle.gavel import two_levels
+
 import fairopt as fo
 
 TYPES = ["v100", "p100", "k80"]
@@ -258,3 +260,85 @@ def test_sum_of_throughput_per_price_with_packing_and_service_levels(prices: tup
     answer = fo.Policy(fo.Total(PairedWork(of, prices)), [ServiceLevel(of[0], 0.1)]).allocate(packed())
     assert answer.certificate.ok
     assert answer.objective == pytest.approx(value, rel=1e-6)
+
+
+# Water-filling.
+
+
+def drawn(rng: random.Random, entities: int = 0) -> tuple[fo.Instance, Any, Any, Any]:
+    """The 300 jobs on 64 GPUs of each type that Gavel's tests draw: also normal throughputs, weights and entities."""
+    of_entity = [[rng.randint(0, 1), rng.randint(1, 5)] for _ in range(entities)]  # the policy inside it, its weight
+    rates, factors, weights, entity = [], [], [], []
+    for _ in range(300):
+        rates.append(sorted(rng.random() for _ in range(3)))
+        factors.append(2 ** rng.randint(0, 2))
+        if entities:
+            entity.append(rng.randint(0, entities - 1))
+        weights.append(float(rng.randint(1, 5)))
+    jobs = cluster([64] * 3, np.array(rates), factors, weights=weights)
+    if entities:
+        jobs = jobs.replace(
+            teams={"team": [f"entity{e}" for e in entity]}, weights={f"entity{e}": w for e, (_, w) in enumerate(of_entity)}
+        )
+    slices = on_slices(np.array(rates), [64] * 3)
+    return jobs, tuple((slices / np.array(factors)).tolist()), np.array(weights), np.array(entity)
+
+
+def test_water_filling_of_300_jobs() -> None:
+    rng = random.Random(0)
+    for _ in range(2):
+        jobs, normal, weights, _ = drawn(rng)
+        hours = cp.Variable((300, 3), nonneg=True)
+        levels = cp.sum(cp.multiply(jobs.rates / (np.array(normal) * weights)[:, None], hours), axis=1)
+        value = best(cp.Maximize(cp.min(levels)), base(hours, [64] * 3, jobs.demands[:, 0]))
+        answer = fo.Policy(fo.Leximin(Throughput(normal))).allocate(jobs)
+        assert answer.certificate.ok
+        assert (answer.share(Throughput(normal)) / weights).min() == pytest.approx(value, rel=1e-6)
+
+
+def test_two_levels_of_300_jobs_in_10_entities_are_certified() -> None:
+    jobs, normal, _, entity = drawn(random.Random(0), 10)
+    share = fo.OfTeam(Throughput(normal))
+    answer = fo.Policy(fo.Leximin(share)).allocate(jobs)
+    assert answer.certificate.ok
+    weights = np.array([jobs.team_weights[name] for name in share.labelling(jobs).names])
+    hours = cp.Variable((300, 3), nonneg=True)
+    levels = cp.sum(cp.multiply(jobs.rates / np.array(normal)[:, None], hours), axis=1)
+    of_entity = np.array([share.labelling(jobs).of_user == t for t in range(10)], float) / weights[:, None]
+    value = best(cp.Maximize(cp.min(of_entity @ levels)), base(hours, [64] * 3, jobs.demands[:, 0]))
+    assert (answer.share(share) / weights).min() == pytest.approx(value, rel=1e-6)
+    assert len({*entity.tolist()}) == 10
+
+
+def entities(seed: int, types: int) -> tuple[fo.Instance, Throughput, Any]:
+    """A few jobs of two entities, with levels by Gavel's rule."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    rates, factors = np.sort(rng.random((n, types)), axis=1), 2.0 ** rng.integers(0, 3, n)
+    gpus = np.full(types, 4)
+    weights, of_entity = rng.integers(1, 6, n).astype(float), rng.integers(1, 6, 2).astype(float)
+    entity = np.r_[0, 1, rng.integers(0, 2, n - 2)]
+    jobs = fo.Instance(
+        factors[:, None], gpus[:, None].astype(float), task_limits=1, rates=rates, teams={"team": entity.astype(str)}
+    )
+    jobs = jobs.replace(weights=dict(zip(jobs.users, weights, strict=True)))
+    jobs = jobs.replace(weights={"0": of_entity[0], "1": of_entity[1]})
+    share = Throughput(tuple((on_slices(rates, gpus) / factors).tolist()))
+    return jobs, share, two_levels(rates, factors, gpus, weights, entity, of_entity)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_with_one_type_of_gpu_two_levels_are_those_of_gavel(seed: int) -> None:
+    jobs, share, expected = entities(seed, 1)
+    answer = fo.Policy(fo.Leximin(fo.OfTeam(share))).allocate(jobs)
+    assert answer.share(share) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_with_several_types_the_smallest_entity_has_at_least_what_gavel_gives_it(seed: int) -> None:
+    jobs, share, gavel = entities(seed, 3)
+    of = fo.OfTeam(share)
+    answer = fo.Policy(fo.Leximin(of)).allocate(jobs)
+    weights = [jobs.team_weights["0"], jobs.team_weights["1"]]
+    least = (np.bincount(of.labelling(jobs).of_user, gavel) / weights).min()
+    assert (answer.share(of) / weights).min() >= least * (1 - 1e-7)

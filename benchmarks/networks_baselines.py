@@ -2,7 +2,7 @@
 
 * `GeometricBinner` and `AdaptiveWaterfilling`: Soroush (Namyar et al., NSDI 2024).
 * `Pop`: the random partition of Narayanan et al. (SOSP 2021), with exact max-min in every part.
-* `KWaterfilling`: Jose et al. (SoCC 2019), of paths, each as if it were a demand.
+* `KWaterfilling`: Jose et al. (SIGMETRICS 2019), of paths, each as if it were a demand.
 
 Written from the papers. The first two follow the authors' code where the paper leaves numbers open: the widths of bins
 start at the smallest level that is certain, and what a unit in the last of T bins is worth is 1e-6 of one in the first.

@@ -40,7 +40,9 @@ def demands_of(given: Any, links: Links) -> list[Demand]:
     for row, (source, target, volume, weight) in enumerate(zip(*ends, volumes.tolist(), weights.tolist(), strict=True)):
         for column, node in zip(COLUMNS, (source, target), strict=False):
             if node not in links.nodes:
-                table.refuse(row, column, f"the graph has no node {node!r}; {nearest(node, links.nodes)}")
+                named = [name for name, at in links.nodes.items() if links.graph.nodes[at].get("label") == node]
+                fix = f"nodes are named by their ids; {node!r} is the label of {named[0]!r}" if named else ""
+                table.refuse(row, column, f"the graph has no node {node!r}; {fix or nearest(node, links.nodes)}")
         name = f"{source}{ONE_WAY}{target}"
         if source == target:
             table.refuse(row, "target", f"the demand {name} is from a node to itself; leave it out")

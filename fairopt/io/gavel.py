@@ -12,7 +12,9 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import read_json_text
 from fairopt.runtime.arrays import Float
 
-EXPECTED = 'expected {device: {type of job: {"null": throughput alone, ...}}}, as in simulation_throughputs.json of Gavel'
+EXPECTED = (
+    'expected {device: {type of job: {"null": throughput alone, ...}}}, as in simulation_throughputs.json of Gavel'
+)
 ALONE = "null"
 FACTOR = re.compile(r"\('(.*)', (\d+)\)$")  # a type of job with its number of devices
 

@@ -90,10 +90,10 @@ def check(
     allocation : Allocation
         Any allocation, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
-        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``; or only
-        ``team-pareto``, if the policy leaves open how teams divide their totals (`OfTeam` with ``inside="any"``). Only ``ef1`` and
-        ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with divisible
-        tasks.
+        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``; only
+        ``team-pareto`` if the policy leaves open how teams divide totals (`OfTeam` with ``inside="any"``). Only ``ef1``
+        and ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with
+        divisible tasks.
     tol : float, default 1e-6
         Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
         certified gap of 1e-6; check its envy with a larger ``tol``.

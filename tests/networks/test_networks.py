@@ -195,7 +195,9 @@ def test_an_attribute_that_no_link_has_is_named(tmp_path: Path) -> None:
 def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
     (tmp_path / "two.gml").write_text(GML)
     graph = fo.networks.read(tmp_path / "two.gml", capacity=1)
-    with pytest.raises(InvalidInstance, match="no node 'Wien'; nodes are named by their ids; 'Wien' is the label of '0'"):
+    with pytest.raises(
+        InvalidInstance, match="no node 'Wien'; nodes are named by their ids; 'Wien' is the label of '0'"
+    ):
         fo.networks.instance(graph, [("Wien", 1)])
 
 

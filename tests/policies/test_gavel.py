@@ -11,7 +11,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-
 from oracle.gavel import two_levels
 
 import fairopt as fo
@@ -240,9 +239,7 @@ def test_max_min_fairness_with_packing_of_types_of_jobs() -> None:
 def test_finish_time_fairness_with_packing(steps: tuple[float, float]) -> None:
     slices = on_slices(RATES, EVEN)
     alone, both, constraints = pair_program()
-    ratios = [
-        steps[j] * cp.inv_pos(done(alone, both, j)) / (steps[j] / slices[j]) for j in (0, 1)
-    ]
+    ratios = [steps[j] * cp.inv_pos(done(alone, both, j)) / (steps[j] / slices[j]) for j in (0, 1)]
     value = best(cp.Minimize(cp.maximum(*ratios)), constraints)
     of = tuple(map(frozen, works(RATES, PAIR), slices))
     assert -fo.Policy(Latest(of)).allocate(packed()).objective == pytest.approx(value, rel=1e-5)
@@ -278,7 +275,8 @@ def drawn(rng: random.Random, entities: int = 0) -> tuple[fo.Instance, Any, Any,
     jobs = cluster([64] * 3, np.array(rates), factors, weights=weights)
     if entities:
         jobs = jobs.replace(
-            teams={"team": [f"entity{e}" for e in entity]}, weights={f"entity{e}": w for e, (_, w) in enumerate(of_entity)}
+            teams={"team": [f"entity{e}" for e in entity]},
+            weights={f"entity{e}": w for e, (_, w) in enumerate(of_entity)},
         )
     slices = on_slices(np.array(rates), [64] * 3)
     return jobs, tuple((slices / np.array(factors)).tolist()), np.array(weights), np.array(entity)

@@ -28,7 +28,6 @@ from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
 from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
-from fairopt.io.gavel import read_gavel
 from fairopt.io.notes import Arguments
 from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
@@ -664,8 +663,9 @@ def gavel_throughputs(path: str | os.PathLike[str], gpus: int = 1) -> pd.DataFra
     job
     A3C  2.5   4.0
     """
-    jobs, devices, table = read_gavel(path, gpus)
-    return pandas().DataFrame(table, index=pandas().Index(jobs, name="job"), columns=devices)
+    from fairopt.io.gavel import read_gavel
+
+    return pandas().DataFrame(read_gavel(path, gpus)).fillna(0.0).rename_axis("job")
 
 
 def queues(path: str | os.PathLike[str]) -> QueueTree:

@@ -55,10 +55,10 @@ def test_the_table_gives_an_instance_its_rates(tmp_path: Path) -> None:
         (MEASURED, 4, "has no jobs on 4 devices; they are on 1, 2"),
         ({}, 1, "has no jobs on 1 devices; expected"),
         ([1], 1, "the text does not start with"),
-        ({"k80": [1]}, 1, r"k80: \[1\] is no object"),
-        ({"k80": {"A3C": 3.0}}, 1, "k80, A3C: 3.0 is no object"),
-        ({"k80": {"A3C": {}}}, 1, r"the throughput alone \('null'\) is None"),
-        ({"k80": {"A3C": {"null": -1}}}, 1, r"the throughput alone \('null'\) is -1"),
+        ({"k80": [1]}, 1, "k80 is a list; give an object"),
+        ({"k80": {"A3C": 3.0}}, 1, "k80.A3C is 3.0"),
+        ({"k80": {"A3C": {}}}, 1, "k80.A3C.null is missing"),
+        ({"k80": {"A3C": {"null": -1}}}, 1, "k80.A3C.null is -1"),
     ],
 )
 def test_a_file_that_is_wrong(tmp_path: Path, data: Any, gpus: int, message: str) -> None:

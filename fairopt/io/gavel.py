@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, RootModel
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked, read_json_text
 
-EXPECTED = 'expected {device: {type of job: {"null": throughput alone, ...}}}, as in simulation_throughputs.json of Gavel'
+EXPECTED = 'expected {device: {type of job: {"null": throughput alone}}}, as in simulation_throughputs.json of Gavel'
 TYPE = re.compile(r"\('(.*)', (\d+)\)$")  # of a job, with its number of devices
 
 

@@ -74,11 +74,11 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
         raise InvalidInstance(f"{place} is no graph by its name; {EXPECTED}")
     text = read_text(place, EXPECTED)
     try:
-        found = reader(text)
+        graph = reader(text)
     except Exception as error:  # networkx raises errors of many kinds
         words = " ".join(str(error).split())[:200]
         raise InvalidInstance(f"{place} cannot be read as a graph ({words}); {EXPECTED}") from error
-    return _single(found, capacity, place)
+    return _single(graph, capacity, place)
 
 
 def _of_gml(text: str) -> Any:

@@ -47,7 +47,9 @@ def demands_of(given: Any, links: Links) -> list[Demand]:
         if source == target:
             table.refuse(row, "target", f"the demand {name} is from a node to itself; leave it out")
         if name in demands:
-            table.refuse(row, "source", f"the demand {name} is given twice; add up the volumes")
+            same = str(demands[name].source) == source
+            fix = "is given twice; add up the volumes" if same else "has the name of another; rename nodes"
+            table.refuse(row, "source", f"the demand {name} {fix}")
         demands[name] = Demand(name, links.nodes[source], links.nodes[target], volume, weight)
     if not demands:
         raise InvalidInstance(f"{table.path}: there are no demands; give rows (source, target, volume, weight)")

@@ -101,14 +101,9 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         users += [f"{demand.name}/{k + 1}" for k in range(len(routes))]
         teams += [demand.name] * len(routes)
         rows += routes
-    if len(set(users)) < len(users):
-        name = next(one for one in users if users.count(one) > 1)
-        raise InvalidInstance(f"two paths are named {name}; rename nodes so that demands have names of their own")
     with_volume = [demand for demand in wanted if demand.volume < np.inf]
     resources, capacities = [*links.names], [*links.capacities]
     if with_volume:
-        if FLOW in links.names:
-            raise InvalidInstance(f"a link is named {FLOW!r}, the name of the resource for volumes; rename its nodes")
         resources.append(FLOW)
         capacities.append(2 * sum(links.capacities))  # never full: a unit of flow takes a unit of some link
     limited = {demand.name for demand in with_volume}

@@ -83,3 +83,19 @@ def test_bins_let_a_demand_fall_far_below_its_level() -> None:
     assert exact.to_dict() == pytest.approx({name: special.get(name, 1.5) for name in exact.index})
     binned = flows(GeometricBinner(2.0, 1e-9).allocate(network))
     assert binned["g->d"] <= exact["g->d"] / 4
+
+
+def test_the_networks_that_are_measured() -> None:
+    import networks
+
+    b4 = networks.b4()
+    assert (len(b4), b4.number_of_edges(), len(networks.drawn(b4, None, 5000.0))) == (12, 38, 132)
+    for nodes, links, demands in networks.SIZES.values():
+        graph = networks.like(nodes, links)
+        assert (len(graph), graph.number_of_edges()) == (nodes, 2 * links)
+        assert nx.is_strongly_connected(graph)
+        assert len({row[:2] for row in networks.drawn(graph, demands, 1000.0)}) == demands
+    rows = networks.measured("B4", b4, 6, 5000.0)
+    assert [row["side"] for row in rows] == ["max-min flow", *(side.name for side in networks.SIDES)]
+    assert (rows[0]["smallest"], rows[0]["largest"]) == (1, 1)
+    assert all(row["smallest"] <= 1 + 1e-9 for row in rows)

@@ -100,6 +100,7 @@ def test_flows_need_an_answer_on_a_network() -> None:
 
 
 MULTI = nx.MultiDiGraph([("a", "b"), ("a", "b")])
+ODD_DEMANDS = ring(("a", "x", 1), ("a->b", "x", 1), ("x", "b->c", 1), ("x", "c", 1))
 ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
 
 
@@ -124,6 +125,7 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (ring(("a", "a", 1)), [("a", "b")], {}, "from a node to itself"),
         (ring((1, "1", 1)), [("1", "1")], {}, "both written '1'"),
         (MULTI, [("a", "b")], {"capacity": 1}, "two links are named a->b"),
+        (ODD_DEMANDS, [("a", "b->c"), ("a->b", "c")], {}, "the demand a->b->c has the name of another; rename nodes"),
         (ODD_NAMES, [("a", "b->c")], {}, "two links are named a->b->c"),
         ({"a": "b"}, [("a", "b")], {}, "the graph is of type dict"),
     ],

@@ -340,3 +340,13 @@ def test_with_several_types_the_smallest_entity_has_at_least_what_gavel_gives_it
     weights = [jobs.team_weights["0"], jobs.team_weights["1"]]
     least = (np.bincount(of.labelling(jobs).of_user, gavel) / weights).min()
     assert (answer.share(of) / weights).min() >= least * (1 - 1e-7)
+
+
+def test_the_example_of_the_documentation() -> None:
+    """The loop of programs of `docs/speeds.md` is Gavel's rule; the smaller entity has 1.5 by max-min of entities."""
+    rates, ones = np.array([[3, 1, 1], [3, 2, 1], [3, 2, 1]]), np.ones(3)
+    levels = two_levels(rates, ones, ones, ones, np.array([0, 0, 1]), np.ones(2))
+    assert levels == pytest.approx([0.724138, 0.948276, 1.448276], abs=1e-6)
+    jobs = cluster(EVEN, rates, teams={"team": ["x", "x", "y"]})
+    of = fo.OfTeam(fo.ThroughputShare())
+    assert fo.Policy(fo.Leximin(of)).allocate(jobs).share(of) == pytest.approx([1.6, 1.5], rel=1e-6)

@@ -1,6 +1,10 @@
-"""Draw the README's picture, and write the tables of claims, commands and cases again: fairopt's own output."""
+"""What fairopt itself says, for the documentation: commands, claims, cases and published numbers; the README's picture.
+
+`write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
+"""
 
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from fairopt.cli.application import EXIT_CODES
 from fairopt.properties.literature.claims import markdown
 
 DOCS = Path(__file__).parent
-BELOW = "<!-- `make refresh` writes what is below. -->\n\n"
+BUILT = DOCS / "_build"
 COMMON = 3  # commands with the same option; such options are listed once
 OPTIONS_OF_THE_INPUT = "Options of the input"  # a panel, of several commands
 KINDS = {  # of cases, by tag
@@ -28,16 +32,23 @@ OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 
 
 def main() -> None:
-    """The demo's cluster under three notions, by fairopt's own picture; claims; commands; the library."""
+    """The demo's cluster under three notions, by fairopt's own picture."""
     import matplotlib
 
     matplotlib.use("Agg")
     result = fo.compare(["drf", "fds:alpha=1", "most-tasks"], fo.datasets.demo())
     result.plot().savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
-    for name, text in (("properties", markdown()), ("commands", commands()), ("library", cases())):
-        page = DOCS / f"{name}.md"
-        above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
-        page.write_text(f"{above}{mark}{text}\n", encoding="utf-8")
+
+
+def write() -> None:
+    """Write what pages include."""
+    sys.path.append(str(DOCS.parent / "benchmarks" / "papers"))
+    import published
+
+    BUILT.mkdir(exist_ok=True)
+    written = {"claims": markdown(), "commands": commands(), "library": cases(), "papers": published.details()}
+    for name, text in written.items():
+        (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
 
 
 def cases() -> str:

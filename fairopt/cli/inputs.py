@@ -20,7 +20,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
-from fairopt.io.files import FOLDERS
+from fairopt.io.files import FOLDERS, written_at
 from fairopt.io.text_files import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
@@ -174,6 +174,11 @@ class Source:
     def title(self) -> str:
         """The name of the input without its folder."""
         return Path(self._name).resolve().name or self._name
+
+    @property
+    def written_at(self) -> float | None:
+        """When its oldest file was written, in seconds since 1970; None if it is no file."""
+        return None if self.path.startswith(LIBRARY) else written_at(self.path, "capacity" in self.options)
 
     @property
     def words(self) -> tuple[str, ...]:

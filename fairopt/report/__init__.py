@@ -1,7 +1,8 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
 The names for users: `Comparison`, which `fairopt.compare` returns; `cluster_report`, which makes a `ClusterReport`, a
-page for those who run a cluster; and `schema`, the JSON Schema of output of commands.
+page for those who run a cluster; `prometheus`, the metrics of an answer; and `schema`, the JSON Schema of output of
+commands.
 
 The files:
 
@@ -13,10 +14,10 @@ The files:
 * `files`: output files, JSON, and its schemas in the folder ``schemas``;
   `demonstration`: ``fairopt demo``.
 * `library`: the library of instances, and one case.
-* `what_if`: answers before and after a change.
+* `what_if`: answers before and after a change; `differences`: what changed between two answers.
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
   ``report``) from the folder ``templates``.
-* `held`: tables and sentences of what runs now beside what is fair.
+* `held`: tables and sentences of what runs now beside what is fair; `exposition`: the same as metrics.
 """
 
 from typing import Any

@@ -31,10 +31,10 @@ def what_if_tables(found: WhatIf) -> list[Table]:
     instance = found.before.instance
     labels = instance.teams.outermost_first if instance.teams.mixed else ()
     teams = [(by, found.gains(by, alone=True)) for by in labels if by in found.after.instance.teams]
-    return [_both(found), *[_table(found, by, gains) for by, gains in (*teams, ("user", found.gains()))]]
+    return [both_answers(found), *[_table(found, by, gains) for by, gains in (*teams, ("user", found.gains()))]]
 
 
-def _both(found: WhatIf) -> Table:
+def both_answers(found: WhatIf) -> Table:
     """Totals and certificates, a row each for before and after."""
     sides = (found.before, found.after)
     metrics = [a.metrics() for a in sides]

@@ -21,7 +21,7 @@ from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.progress import tell
-from fairopt.runtime.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers.columns import likely_columns
@@ -114,7 +114,8 @@ class _Levels:
             if (self.free == before).all():
                 raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")
             self.level, self.unit = level, level if level > NOISE * self.unit else self.unit
-        self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
+        if (self.bounds.at(self.programs.tasks) < self.floor * (1 - ROUNDING)).any():
+            self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
         self.tasks = self.programs.tasks
 
     @property

@@ -3,6 +3,7 @@
 ROOMS = (
     "blocks",
     "checker",
+    "deployed",
     "derivatives",
     "exact",
     "online",

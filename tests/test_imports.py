@@ -34,6 +34,7 @@ ORDER = (
     ("metrics", "properties"),
     ("tradeoff",),
     ("online", "operate"),
+    ("deployed",),
     ("testing", "plots"),
     ("networks",),
     ("report",),

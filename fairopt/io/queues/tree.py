@@ -30,7 +30,18 @@ class Queue:
     weights : mapping of str to float
         Weights by resource, where a scheduler has several.
     priority : int or None
-        Its priority, None if it has none. No policy reads it.
+        Its priority, None if it has none. Only `fairopt.deployed` reads it.
+    request, used : mapping of str to float
+        What its tasks ask for in all, those that run included, and what it holds now. Without a request a queue is as
+        its queues below; one without these asks for more than there is.
+    past : mapping of str to float
+        What it used in the past, as parts of the capacity (KAI).
+    reserved : mapping of str to float
+        What stays free for it alone (Volcano, where ``guarantee`` is what it deserves).
+    lending, borrowing : mapping of str to float
+        The most that others may use of its guarantee, and that it may use beyond it (Kueue).
+    created : float
+        When it was made; equal queues are served in this order, then by name (KAI).
     notes : mapping of str to str
         What else its file says, by the name that it has there.
     place : str
@@ -52,6 +63,13 @@ class Queue:
     limit_parts: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     priority: int | None = None
+    request: Mapping[str, float] | None = None
+    used: Mapping[str, float] = field(default_factory=dict)
+    past: Mapping[str, float] = field(default_factory=dict)
+    reserved: Mapping[str, float] = field(default_factory=dict)
+    lending: Mapping[str, float] = field(default_factory=dict)
+    borrowing: Mapping[str, float] = field(default_factory=dict)
+    created: float = 0.0
     notes: Mapping[str, str] = field(default_factory=dict)
     place: str = field(default="", compare=False)
 
@@ -120,6 +138,14 @@ class QueueTree:
     def by_name(self) -> dict[str, Queue]:
         """The queues by name."""
         return {queue.name: queue for queue in self.queues}
+
+    @cached_property
+    def children(self) -> dict[str, list[Queue]]:
+        """The queues below each one; those at the top are below ``""``."""
+        below: dict[str, list[Queue]] = {"": [], **{queue.name: [] for queue in self.queues}}
+        for queue in self.queues:
+            below[queue.parent].append(queue)
+        return below
 
     @property
     def leaves(self) -> list[Queue]:

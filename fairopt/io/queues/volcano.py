@@ -33,6 +33,7 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
         1.0 if weight is None else number(weight, f"{place}.spec.weight"),
         {**reserved, **deserved},
         quantities(spec.get("capability"), f"{place}.spec.capability"),
+        reserved=reserved,
         priority=None if priority is None else int(number(priority, f"{place}.spec.priority")),
         notes=notes,
         place=place,

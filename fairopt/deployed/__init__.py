@@ -1,0 +1,15 @@
+"""The arithmetic of other schedulers, written from their formulas, as mechanisms: what a cluster gives, not what is fair.
+
+Each has ``divide(tree)``, a table by queue and resource, and ``allocate(instance)``, whose certificate shows
+feasibility only. Each names the file and the commit that its formulas are from.
+
+* `base`: what they have in common: checks of a tree, a tree of an instance, the tasks that a division pays for.
+* `filling`: water-filling of one resource by use over a base.
+* `kai`: KAI's division. `yunikorn`: YuniKorn's fair share. `volcano`: three plugins of Volcano.
+* `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
+* `cohorts`: what nodes of Kueue's tree have, lend and use.
+"""
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

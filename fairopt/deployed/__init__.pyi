@@ -1,0 +1,4 @@
+from fairopt.deployed.kai import KAI as KAI
+from fairopt.deployed.kueue import Kueue as Kueue
+from fairopt.deployed.volcano import Volcano as Volcano
+from fairopt.deployed.yunikorn import YuniKorn as YuniKorn

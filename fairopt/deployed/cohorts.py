@@ -1,0 +1,150 @@
+"""Nodes of Kueue's tree of cohorts and ClusterQueues: what they have, lend and use, and their dominant share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed.base import deepest_first
+
+Amounts = Mapping[str, float]
+
+
+class DominantShare(NamedTuple):
+    """The dominant resource share of a node, before its weight, in thousandths; the resource; what it borrows."""
+
+    ratio: float
+    weight: float
+    resource: str = ""
+    borrowed: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[bool, float]:
+        """What shares are compared by: who borrows with a weight of 0 is above all others."""
+        above = self.weight == 0 and self.ratio > 0
+        return above, self.ratio if above else self.weighted
+
+    @property
+    def weighted(self) -> float:
+        """The share by weight, as Kueue writes it to metrics."""
+        if not self.ratio:
+            return 0.0
+        return self.ratio / self.weight if self.weight else math.inf
+
+    @property
+    def rounded(self) -> float:
+        """The share by weight, rounded up; infinite for who borrows with a weight of 0."""
+        return math.ceil(self.weighted) if math.isfinite(self.weighted) else math.inf
+
+    def borrows_any(self, requested: Iterable[str]) -> bool:
+        """Whether it borrows one of some resources."""
+        return not {*self.borrowed}.isdisjoint(requested)
+
+
+@dataclass(eq=False)
+class Node:
+    """A cohort or a ClusterQueue; amounts are by resource, or by ``flavor:resource``."""
+
+    queue: Queue
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    quota: dict[str, float] = field(default_factory=dict)  # of the subtree, without what others below keep
+    used: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.queue.name
+
+    def local(self, name: str) -> float:
+        """What is kept for the subtree."""
+        if name not in self.queue.lending:
+            return 0.0
+        return max(0.0, self.quota.get(name, 0.0) - self.queue.lending[name])
+
+    def above(self, itself: bool = False) -> list[Node]:
+        """The nodes above it, the nearest first; or also ``itself``."""
+        out, node = [self] if itself else [], self.parent
+        while node is not None:
+            out.append(node)
+            node = node.parent
+        return out
+
+    def potential(self, name: str) -> float:
+        """The most that it could use if nobody used anything."""
+        if self.parent is None:
+            return self.quota.get(name, 0.0)
+        there = self.local(name) + self.parent.potential(name)
+        return min(there, self.quota.get(name, 0.0) + self.queue.borrowing.get(name, math.inf))
+
+    def available(self, name: str) -> float:
+        """What it could still use; negative where more is used than there is."""
+        used, quota = self.used.get(name, 0.0), self.quota.get(name, 0.0)
+        if self.parent is None:
+            return quota - used
+        local = self.local(name)
+        there = self.parent.available(name)
+        if name in self.queue.borrowing:
+            there = min(there, quota - local - max(0.0, used - local) + self.queue.borrowing[name])
+        return max(0.0, local - used) + there
+
+    def add(self, amounts: Amounts, sign: int = 1) -> None:
+        """Use amounts, here and above, or free them with a ``sign`` of -1."""
+        for name, amount in amounts.items():
+            node: Node | None = self
+            change = sign * amount
+            while node is not None and change:
+                before = node.used.get(name, 0.0)
+                node.used[name] = before + change
+                local = node.local(name)
+                change = max(0.0, node.used[name] - local) - max(0.0, before - local)
+                node = node.parent
+
+    def share(self, extra: Amounts | None = None) -> DominantShare:
+        """Its dominant resource share, with ``extra`` use."""
+        weight = self.queue.weight
+        if self.parent is None:
+            return DominantShare(0.0, weight)
+        over = {n: (extra or {}).get(n, 0.0) + self.used.get(n, 0.0) - quota for n, quota in self.quota.items()}
+        over = {name: amount for name, amount in over.items() if amount > 0}
+        lendable: dict[str, float] = {}
+        for name in self.above()[-1].quota if over else ():
+            one = resource_of(name)
+            lendable[one] = lendable.get(one, 0.0) + self.parent.potential(name)
+        borrowed: dict[str, float] = {}
+        for name, amount in over.items():
+            borrowed[resource_of(name)] = borrowed.get(resource_of(name), 0.0) + amount
+        ratios = {
+            one: amount * 1000.0 / lendable[one] for one, amount in borrowed.items() if lendable.get(one, 0.0) > 0
+        }
+        if not ratios:
+            return DominantShare(0.0, weight, "", tuple(over))
+        ratio, resource = min((-ratio, one) for one, ratio in ratios.items())
+        return DominantShare(-ratio, weight, resource, tuple(over))
+
+
+def resource_of(name: str) -> str:
+    """The resource of ``flavor:resource``."""
+    return name.rpartition(":")[2]
+
+
+def nodes_of(tree: QueueTree) -> dict[str, Node]:
+    """The nodes of a tree, with what queues use, in its order."""
+    nodes = {queue.name: Node(queue) for queue in tree.queues}
+    for queue in tree.queues:
+        if queue.parent:
+            nodes[queue.name].parent = nodes[queue.parent]
+            nodes[queue.parent].children.append(nodes[queue.name])
+    for queue in deepest_first(tree):
+        node = nodes[queue.name]
+        quota = dict(queue.guarantee)
+        for child in node.children:
+            for name, amount in child.quota.items():
+                quota[name] = quota.get(name, 0.0) + amount - child.local(name)
+        node.quota = quota
+    for node in nodes.values():
+        node.add(node.queue.used)
+    return nodes

@@ -1,0 +1,303 @@
+"""Kueue's dominant resource share of queues and cohorts, and what its fair sharing gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.cohorts import Amounts, Node, nodes_of
+from fairopt.deployed.filling import level
+from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, victims
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.runtime.lazy import pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Kueue(Deployed):
+    """What Kueue's fair sharing gives ClusterQueues in trees of cohorts.
+
+    The share of a node is what it uses above its quota, summed over flavors, over all that the cohort above it could
+    use, by resource; the largest of these in thousandths, over its weight. Resources are named ``gpu`` or, with a
+    flavor, ``spot:gpu``. `guarantee` of a queue or cohort is its nominal quota, and `lending` and `borrowing` are its
+    limits.
+
+    The division is what workloads that become ever smaller end in, with reclaim within cohorts, for each resource by
+    itself: each node has first its quota, and what others leave is shared by weight; a node of weight 0 gets what all
+    others leave.
+
+    Parameters
+    ----------
+    strategies : sequence of str
+        Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
+
+    Notes
+    -----
+    From ``pkg/cache/scheduler/fair_sharing.go`` and ``resource_node.go``, ``pkg/scheduler/preemption/preemption.go``
+    and ``preemption/fairsharing``, and ``pkg/scheduler/fair_sharing_iterator.go`` of kubernetes-sigs/kueue at ff69552e.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> mine = Queue("mine", "all", guarantee={"cpu": 2, "gpu": 5}, used={"cpu": 3, "gpu": 7})
+    >>> lender = Queue("lender", "all", guarantee={"cpu": 8, "gpu": 5})
+    >>> fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))["share"].to_dict()
+    {'all': 0.0, 'mine': 200.0, 'lender': 0.0}
+    """
+
+    strategies: Sequence[str] = STRATEGIES
+
+    scheduler: ClassVar[str] = "Kueue"
+    source: ClassVar[str] = "fair_sharing.go and resource_node.go of Kueue at ff69552e"
+
+    def __post_init__(self) -> None:
+        rules = tuple(self.strategies)
+        if rules not in (STRATEGIES, STRATEGIES[:1], STRATEGIES[1:]):
+            raise InvalidBlock(f"Kueue: strategies is {self.strategies!r}; give {list(STRATEGIES)}, or one of the two")
+        object.__setattr__(self, "strategies", rules)
+
+    def shares(self, tree: QueueTree, extra: Amounts | None = None) -> pd.DataFrame:
+        """The dominant resource share of each queue and cohort.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues with ``used``.
+        extra : dict of float by resource, optional
+            What each of them would use more.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By queue: ``share``, in thousandths rounded up, infinite if it borrows with a weight of 0; ``weighted``, not
+            rounded; ``resource``; ``borrows``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", "all", 2, used={"gpu": 3}), Queue("b", "all", guarantee={"gpu": 4})
+        >>> table = fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
+        >>> table.loc["a", ["share", "resource"]].tolist()
+        [375.0, 'gpu']
+        """
+        nodes = nodes_of(self._checked(tree))
+        of = {name: node.share(extra) for name, node in nodes.items()}
+        rows = [(one.rounded, one.weighted, one.resource, bool(one.borrowed)) for one in of.values()]
+        columns = ["share", "weighted", "resource", "borrows"]
+        table = pandas().DataFrame(rows, columns=columns).astype({"share": float, "weighted": float})
+        return table.set_index(pandas().Index(list(of), name="queue"))
+
+    def victims(
+        self, tree: QueueTree, queue: str, request: Amounts, workloads: Iterable[Workload | tuple[str, Amounts]]
+    ) -> list[int]:
+        """Whom a workload that does not fit preempts, with reclaim within the cohort from all, and none in its queue.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts; what runs is in ``workloads``, and not in ``used``.
+        queue : str
+            Where the workload waits.
+        request : dict of float by resource
+            What it asks for.
+        workloads : iterable of (queue, amounts) or (queue, amounts, priority)
+            What runs, the one admitted first at first.
+
+        Returns
+        -------
+        list of int
+            Places in ``workloads``, in the order of preemption, without those that can stay at the end; empty if the
+            workload fits, or does not fit after all that is allowed.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
+        >>> running = [("b", {"gpu": 3}), ("b", {"gpu": 3}), ("b", {"gpu": 2})]
+        >>> fo.deployed.Kueue().victims(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
+        [2, 1]
+        """
+        nodes, runs = self._running(tree, queue, workloads)
+        return victims(nodes, queue, request, runs, self.strategies)
+
+    def order(
+        self,
+        tree: QueueTree,
+        preemptor: str,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        candidates: Iterable[int] | None = None,
+        drops: Iterable[int] = (),
+    ) -> list[str]:
+        """In what order queues are asked for workloads to preempt, if each that is asked gives one and keeps its use.
+
+        Parameters
+        ----------
+        tree, preemptor, workloads
+            As for `victims`.
+        candidates : iterable of int, optional
+            Places of workloads that may be preempted, default all.
+        drops : iterable of int, optional
+            Turns, from 0, at which a queue is left out from then on.
+
+        Returns
+        -------
+        list of str
+            Names of queues.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
+        >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
+        >>> fo.deployed.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
+        ['b', 'c']
+        """
+        nodes, runs = self._running(tree, preemptor, workloads)
+        order = sorted(range(len(runs)), key=lambda j: (runs[j].queue == preemptor, runs[j].priority, -j))
+        chosen, left = None if candidates is None else {*candidates}, dict[str, list[int]]()
+        for j in order:
+            if chosen is None or j in chosen:
+                left.setdefault(runs[j].queue, []).append(j)
+        ordering, out = Ordering(nodes, nodes[preemptor], left, [order.index(j) for j in range(len(runs))]), list[str]()
+        without = {*drops}
+        for node in ordering:
+            if len(out) in without:
+                ordering.pruned.add(node)
+            else:
+                ordering.pop(node)
+            out.append(node.name)
+        return out
+
+    def admitted(self, tree: QueueTree, waiting: Mapping[str, Amounts]) -> list[str]:
+        """In what order one waiting workload of each queue is considered, if each that fits is admitted.
+
+        At each cohort those come first that do not borrow what they ask for, then those of the least share with their
+        workload; equal ones in the order of the tree.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues with ``used``.
+        waiting : dict of amounts by queue
+            The workload that is next in each queue.
+
+        Returns
+        -------
+        list of str
+            Names of queues, tree of cohorts by tree of cohorts.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = [Queue(name, "all", used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
+        >>> tree = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 8}), *queues))
+        >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
+        ['b', 'a']
+        """
+        nodes, left, out = nodes_of(self._checked(tree)), dict(waiting), list[str]()
+        for name in left:
+            self._known(nodes, name)
+        for root in (node for node in nodes.values() if node.parent is None):
+            while (name := self._next(root, nodes, left)) is not None:
+                request = left.pop(name)
+                if all(amount <= nodes[name].available(one) for one, amount in request.items()):
+                    nodes[name].add(request)
+                out.append(name)
+        return out
+
+    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Amounts]) -> str | None:
+        """The queue whose workload wins below a node."""
+        if not node.children:
+            return node.name if node.name in left else None
+        best: tuple[tuple[bool, tuple[bool, float]], str] | None = None
+        for child in sorted(node.children, key=lambda one: not one.children):
+            if (name := self._next(child, nodes, left)) is not None:
+                nodes[name].add(left[name])
+                share = child.share()
+                nodes[name].add(left[name], -1)
+                key = share.borrows_any(left[name]), share.key
+                best = (key, name) if best is None or key < best[0] else best
+        return None if best is None else best[1]
+
+    def _running(
+        self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
+    ) -> tuple[dict[str, Node], list[Workload]]:
+        """Nodes that use what runs."""
+        nodes, runs = nodes_of(self._checked(tree)), [Workload(*one) for one in workloads]
+        for name in (queue, *(one.queue for one in runs)):
+            self._known(nodes, name)
+        for one in runs:
+            nodes[one.queue].add(one.uses)
+        return nodes, runs
+
+    @staticmethod
+    def _known(nodes: Mapping[str, Node], name: str) -> None:
+        """Raise if there is no such queue, or it is a cohort."""
+        if name not in nodes:
+            raise InvalidInstance(f"there is no queue {name!r}; {nearest(name, nodes)}")
+        if nodes[name].children:
+            raise InvalidInstance(f"{name!r} is a cohort, which has no workloads; name a queue below it")
+
+    def _queue(self, name: str, parent: str, weight: float, owed: Amounts, limit: Amounts, request: Amounts) -> Queue:
+        borrowing = {one: max(0.0, amount - owed.get(one, 0.0)) for one, amount in limit.items()}
+        return Queue(name, parent, weight, owed, request=request, borrowing=borrowing)
+
+    def _with_capacity(self, tree: QueueTree) -> QueueTree:
+        names = dict.fromkeys(name for queue in tree.queues for name in queue.guarantee)
+        return replace(tree, capacity={n: sum(one.guarantee.get(n, 0.0) for one in tree.queues) for n in names})
+
+    def _tree_of(self, instance: Instance) -> tuple[QueueTree, list[str]]:
+        tree, queue_of = super()._tree_of(instance)
+        name = "cohort"
+        while name in tree.by_name:
+            name += "'"
+        left = {
+            one: max(0.0, amount - sum(top.guarantee.get(one, 0.0) for top in tree.children[""]))
+            for one, amount in tree.capacity.items()
+        }
+        root = Queue(name, guarantee=left)
+        return replace(tree, queues=(root, *(replace(one, parent=one.parent or name) for one in tree.queues))), queue_of
+
+    def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
+        nodes, asked = nodes_of(tree), request_of(tree)
+        given: dict[str, dict[str, float]] = {name: {} for name in nodes}
+        lowest_first = [nodes[queue.name] for queue in deepest_first(tree)]
+        for name in resources_of(tree):
+            wants = dict[str, float]()  # of the quota of each node
+            for node in lowest_first:
+                passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
+                most = node.quota.get(name, 0.0) + (node.queue.borrowing.get(name, math.inf) if node.parent else 0.0)
+                wants[node.name] = min(sum(passed) if node.children else asked[node.name][name], most)
+            for node in lowest_first[::-1]:
+                if node.parent is None:
+                    given[node.name][name] = wants[node.name]
+                parts = _shared(node.children, name, wants, given[node.name][name])
+                for child, part in zip(node.children, parts, strict=True):
+                    given[child.name][name] = part
+            for node in lowest_first:
+                if node.children:
+                    given[node.name][name] = sum(given[child.name][name] for child in node.children)
+        return in_order(tree, given)
+
+
+def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount: float) -> list[float]:
+    """What nodes get of the amount of their cohort: first their quota, then by weight, a weight of 0 at last."""
+    parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
+    left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
+    for weightless in (False, True):
+        rows = [j for j, node in enumerate(below) if (node.queue.weight == 0) == weightless]
+        bases = [node.queue.weight or 1.0 for node in below]
+        left -= level(rows, bases, [wants[n.name] - part for n, part in zip(below, parts, strict=True)], left, parts)
+    return parts

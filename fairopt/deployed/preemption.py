@@ -1,0 +1,163 @@
+"""Whom Kueue preempts with fair sharing, and in what order queues are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fairopt.deployed.cohorts import Amounts, DominantShare, Node
+
+FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
+STRATEGIES = (FINAL, INITIAL)
+
+
+class Workload(NamedTuple):
+    """A workload that runs: its queue, what it uses, its priority; in a list the one admitted first stands first."""
+
+    queue: str
+    uses: Mapping[str, float]
+    priority: int = 0
+
+
+class Ordering:
+    """Queues as they are asked for workloads: from the root down, the child of the largest share each time."""
+
+    def __init__(self, nodes: Mapping[str, Node], preemptor: Node, left: Mapping[str, list[int]], rank: Sequence[int]):
+        self.preemptor, self.ancestors = preemptor, preemptor.above()
+        self.left, self.rank = {name: [*rows] for name, rows in left.items()}, rank
+        self.pruned, self.nodes = set[Node](), nodes
+
+    def __iter__(self) -> Iterator[Node]:
+        root = self.ancestors[-1] if self.ancestors else self.preemptor
+        if root is self.preemptor:
+            while self.left.get(root.name) and root not in self.pruned:
+                yield root
+            return
+        while root not in self.pruned:
+            if (node := self._next(root)) is not None:
+                yield node
+
+    def pop(self, node: Node) -> int:
+        """The next workload of a queue."""
+        return self.left[node.name].pop(0)
+
+    def almost(self, node: Node) -> tuple[Node, Node]:
+        """The nodes of the preemptor and of a queue just below the first node above both."""
+        common = next(one for one in node.above() if one in self.ancestors)
+        below = [next(one for one in of.above(itself=True) if one.parent is common) for of in (self.preemptor, node)]
+        return below[0], below[1]
+
+    def _next(self, cohort: Node) -> Node | None:
+        """The queue below a cohort, or None if only nodes were pruned."""
+        queue, cohort_below = self._queue(cohort), self._cohort(cohort)
+        if queue is None and cohort_below is None:
+            self.pruned.add(cohort)
+            return None
+        if cohort_below is not None and (queue is None or cohort_below.share().key >= queue.share().key):
+            return self._next(cohort_below)
+        return queue
+
+    def _queue(self, cohort: Node) -> Node | None:
+        """The queue of the largest share right below a cohort, of those that borrow and have workloads left."""
+        best: Node | None = None
+        for node in cohort.children:
+            if node.children or node in self.pruned:
+                continue
+            if not self.left.get(node.name) or not (node.share().borrowed or node is self.preemptor):
+                self.pruned.add(node)
+            elif best is None or node.share().key > best.share().key:
+                best = node
+            elif node.share().key == best.share().key:
+                earlier = self.rank[self.left[node.name][0]] < self.rank[self.left[best.name][0]]
+                best = node if earlier else best
+        return best
+
+    def _cohort(self, cohort: Node) -> Node | None:
+        """The cohort of the largest share right below a cohort, of those that borrow or have the preemptor below."""
+        best: Node | None = None
+        for node in cohort.children:
+            if not node.children or node in self.pruned:
+                continue
+            if not node.share().borrowed and node not in self.ancestors:
+                self.pruned.add(node)
+            elif best is None or node.share().key >= best.share().key:
+                best = node
+        return best
+
+
+def allowed(strategy: str, new: DominantShare, before: DominantShare, after: DominantShare) -> bool:
+    """Whether a rule lets a preemptor of a new share take a workload of a node of a share before and after it."""
+    return new.key <= after.key if strategy == FINAL else new.key < before.key
+
+
+def victims(
+    nodes: Mapping[str, Node], queue: str, request: Amounts, workloads: Sequence[Workload], strategies: Sequence[str]
+) -> list[int]:
+    """The rows of workloads that are preempted for a request, or none if they would not do."""
+    preemptor = nodes[queue]
+    needed = [name for name, amount in request.items() if amount > preemptor.available(name)]
+    order = sorted(range(len(workloads)), key=lambda j: (workloads[j].queue == queue, workloads[j].priority, -j))
+    rank = [0] * len(workloads)
+    for place, j in enumerate(order):
+        rank[j] = place
+    root, left = preemptor.above(itself=True)[-1], dict[str, list[int]]()
+    for j in order:
+        node = nodes[workloads[j].queue]
+        borrows = any(node.used.get(name, 0.0) > node.quota.get(name, 0.0) for name in needed)
+        uses = any(workloads[j].uses.get(name, 0.0) > 0 for name in needed)
+        if node.above(itself=True)[-1] is root and uses and borrows and node is not preemptor:
+            left.setdefault(node.name, []).append(j)
+    preemptor.add(request)
+    within = all(preemptor.used.get(name, 0.0) <= preemptor.quota.get(name, 0.0) for name in needed)
+    taken, again = list[int](), dict[str, list[int]]()
+
+    def take(node: Node, j: int) -> bool:
+        node.add(workloads[j].uses, -1)
+        taken.append(j)
+        return all(node_has >= 0 for node_has in (preemptor.available(name) for name in request))
+
+    def first() -> bool:
+        ordering = Ordering(nodes, preemptor, left, rank)
+        for node in ordering:
+            if within:
+                if take(node, ordering.pop(node)):
+                    return True
+                continue
+            mine, other = ordering.almost(node)
+            new, before = mine.share(), other.share()
+            while ordering.left[node.name]:
+                j = ordering.pop(node)
+                node.add(workloads[j].uses, -1)
+                after = other.share()
+                node.add(workloads[j].uses)
+                if allowed(strategies[0], new, before, after):
+                    if take(node, j):
+                        return True
+                    break
+                again.setdefault(node.name, []).append(j)
+        return False
+
+    def second() -> bool:
+        ordering = Ordering(nodes, preemptor, again, rank)
+        for node in ordering:
+            mine, other = ordering.almost(node)
+            j = ordering.pop(node)
+            if allowed(INITIAL, mine.share(), other.share(), other.share()) and take(node, j):
+                return True
+            ordering.pruned.add(node)
+        return False
+
+    fits = first() or (len(strategies) > 1 and second())
+    preemptor.add(request, -1)
+    if fits:
+        for place in range(len(taken) - 2, -1, -1):  # what fits again is left where it is, the last taken first
+            node, uses = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
+            node.add(uses)
+            if all(amount <= preemptor.available(name) for name, amount in request.items()):
+                taken[place] = taken[-1]
+                taken.pop()
+            else:
+                node.add(uses, -1)
+    for j in taken:
+        nodes[workloads[j].queue].add(workloads[j].uses)
+    return taken if fits else []

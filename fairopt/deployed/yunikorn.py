@@ -1,0 +1,172 @@
+"""YuniKorn's fair share of queues with guarantees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed.base import Deployed, in_order, request_of, resources_of
+from fairopt.deployed.filling import filled
+
+Amounts = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class YuniKorn(Deployed):
+    """What YuniKorn's order of queues gives: of each level the queue of the least fair share is served next.
+
+    A fair share is the largest over resources of what is allocated over the guarantee, or without one over the maximum;
+    a maximum that is not set is that of the queue above, at the top the cluster. The division is what steps that become
+    ever smaller end in, for each resource by itself, in an empty cluster. Queues do not lose what they have.
+
+    Parameters
+    ----------
+    by_priority : bool, default True
+        Whether queues of higher priority come first, as by default (``application.sort.priority``); otherwise priority
+        decides between equal shares.
+
+    Notes
+    -----
+    From ``pkg/common/resources/resources.go``, ``pkg/scheduler/objects/sorters.go`` and ``queue.go`` of
+    apache/yunikorn-core at be3bb487.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> queues = Queue("a", guarantee={"cpu": 6}), Queue("b", guarantee={"cpu": 2}), Queue("c")
+    >>> fo.deployed.YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 9}))["cpu"].round(3).tolist()
+    [3.176, 1.059, 4.765]
+    """
+
+    by_priority: bool = True
+
+    scheduler: ClassVar[str] = "YuniKorn"
+    source: ClassVar[str] = "resources.go and sorters.go of yunikorn-core at be3bb487"
+
+    def order(self, tree: QueueTree) -> list[str]:
+        """The queues at the top, the one that is served next first, by what they use now.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues with ``used``, and with a ``request`` where shares are equal.
+
+        Returns
+        -------
+        list of str
+            Names; equal ones in the order of the tree.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", used={"cpu": 2}), Queue("b", used={"cpu": 1})
+        >>> fo.deployed.YuniKorn().order(QueueTree("YuniKorn", queues, {"cpu": 4}))
+        ['b', 'a']
+        """
+        tree = self._checked(tree)
+        top = tree.children[""]
+
+        def key(queue: Queue) -> tuple[float, float]:
+            share, priority = (
+                fair_share(queue.used, queue.guarantee, {**tree.total(), **queue.limit}),
+                -_priority(queue),
+            )
+            return (priority, share) if self.by_priority else (share, priority)
+
+        out = list[str]()
+        for _, equals in groupby(sorted(top, key=key), key):
+            out += [queue.name for queue in _by_pending([*equals])]
+        return out
+
+    def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
+        asked = request_of(tree)
+        given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
+        for name in resources_of(tree):
+            waiting = [("", tree.total()[name], tree.total()[name])]
+            while waiting:
+                above, amount, most = waiting.pop()
+                below = tree.children[above]
+                levels = sorted({_priority(queue) for queue in below})[::-1] if self.by_priority else [None]
+                for level in levels:
+                    queues = [one for one in below if level is None or _priority(one) == level]
+                    queues = queues if self.by_priority else sorted(queues, key=lambda one: -_priority(one))
+                    bases = [_base(queue, name, most) for queue in queues]
+                    caps = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in queues]
+                    for queue, part in zip(queues, filled(bases, caps, amount), strict=True):
+                        given[queue.name][name] = part
+                        amount -= part
+                        waiting += [(queue.name, part, queue.limit.get(name, most))] * bool(tree.children[queue.name])
+        return in_order(tree, given)
+
+
+def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> float:
+    """The largest part of the guarantee in use, or of the maximum where there is none; 1 for use of what has neither.
+
+    A guarantee or maximum that is given and not above 0 counts as used in full by any use.
+    """
+    share = 0.0
+    for name, amount in allocated.items():
+        base = guaranteed.get(name, fair_max.get(name))
+        if amount < 0 or base is None:
+            continue
+        share = max(share, amount / base if base > 0 else float(amount > 0))
+    return share
+
+
+def compared(left: float, right: float) -> int:
+    """Which of two fair shares is larger: 1 the left one, -1 the right one, 0 none."""
+    return (left > right) - (left < right)
+
+
+def shares(used: Amounts, total: Amounts) -> list[float]:
+    """Use over the total by resource, in increasing order; of what the total lacks the use itself."""
+    return sorted(amount / total[name] if total.get(name) else float(amount) for name, amount in used.items())
+
+
+def dominant(used: Amounts, capacity: Amounts) -> str:
+    """The resource with the largest part of its capacity in use; 0 of 0 counts as unused, more of 0 as used in full."""
+    name, largest = "", 0.0
+    for one, amount in used.items():
+        if one in capacity:
+            part = amount / capacity[one] if capacity[one] else float(amount != 0)
+            if part >= largest:
+                name, largest = one, part
+    return name
+
+
+def _priority(queue: Queue) -> int:
+    return queue.priority or 0
+
+
+def _base(queue: Queue, resource: str, most: float) -> float:
+    """What its use of a resource is compared with."""
+    return queue.guarantee.get(resource, queue.limit.get(resource, most))
+
+
+def _by_pending(queues: Sequence[Queue]) -> list[Queue]:
+    """Queues of equal share and priority: before others is what waits for more of each resource."""
+    out = list[Queue]()
+    for queue in queues:
+        place = len(out)
+        while place and _waits_for_more(queue, out[place - 1]):
+            place -= 1
+        out.insert(place, queue)
+    return out
+
+
+def _waits_for_more(one: Queue, other: Queue) -> bool:
+    """Whether a queue waits for no less of any resource, and for more of one."""
+    names = {**(one.request or {}), **(other.request or {}), **one.used, **other.used}
+    more = [_pending(one, name) - _pending(other, name) for name in names]
+    return any(amount > 0 for amount in more) and all(amount >= 0 for amount in more)
+
+
+def _pending(queue: Queue, resource: str) -> float:
+    """What it asks for and does not use."""
+    return (queue.request or {}).get(resource, 0.0) - queue.used.get(resource, 0.0) if queue.request else 0.0

@@ -13,30 +13,28 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import KAI, Kueue, Volcano, YuniKorn
 from fairopt.deployed.cohorts import DominantShare, nodes_of
-from fairopt.deployed.kai import _Row, divide_one, divide_over
+from fairopt.deployed.kai import Row, divide_one, divide_over
 from fairopt.deployed.yunikorn import compared, dominant, fair_share, shares
 
 Case = dict[str, Any]
 
 
-def _amount(value: Any) -> float:
-    return math.inf if value is None else float(value)
-
-
 def kai_division(case: Case) -> Case:
     """One step of KAI's division of one resource, in its own units."""
     rows = [
-        _Row(
+        Row(
             name, _unlimited(one["deserved"]), one["over_quota_weight"], min(one["request"], _unlimited(one["limit"])),
             one["priority"], one["usage"], one["created"], one["fair_share_before"],
         )
         for name, one in case["queues"].items()
     ]  # fmt: skip
     for row in rows:
-        row.deserved = min(row.deserved, case["total"]) if math.isinf(row.deserved) else row.deserved
+        row.deserved = case["total"] if math.isinf(row.deserved) else row.deserved
     divide = divide_over if case["function"] == "divideOverQuotaResource" else divide_one
     left = divide(rows, case["total"], case["k"])
     return {"fair_share": {row.name: row.given for row in rows}, "remaining": left}
@@ -116,7 +114,7 @@ def kueue_drs(case: Case) -> Case:
 def kueue_weighted_share(case: Case) -> Case:
     """The share by weight, as text."""
     share = DominantShare(float(case["unweighted_ratio"]), float(case["weight"])).weighted
-    return {"share": "+Inf" if math.isinf(share) else f"{share:.17g}" if share != int(share) else str(int(share))}
+    return {"share": "+Inf" if math.isinf(share) else np.format_float_positional(share, trim="-")}
 
 
 def kueue_borrowing(case: Case) -> Case:
@@ -156,7 +154,7 @@ def kueue_kep(case: Case) -> Case:
     for cohort, below in tree.items():
         if cohort != "CS":
             queues.append(Queue(cohort, "all", weights.get(cohort, 1)))
-            queues += [Queue(name, cohort, weights.get(name, 1)) for name in below]
+            queues += [Queue(name, cohort, weights.get(name, 1), {"gpu": 0.0}) for name in below]
     return {"gpus": Kueue().divide(QueueTree("Kueue", tuple(queues)))["gpu"].to_dict()}
 
 

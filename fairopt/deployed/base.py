@@ -164,9 +164,10 @@ class Deployed(NotOfBlocks, ABC):
         weights = {**own, **instance.team_weights}
         most = np.where(np.isfinite(instance.task_limits), instance.task_limits, 0.0)
         demands = _demands(instance)
+        own_floors = (demands * instance.guarantees[:, None]).tolist()
         owed = {
-            user: dict(zip(instance.resources, row, strict=True))
-            for user, row in zip(instance.users, (demands * instance.guarantees[:, None]).tolist(), strict=True)
+            user: {name: amount for name, amount in zip(instance.resources, row, strict=True) if amount}
+            for user, row in zip(instance.users, own_floors, strict=True)
         }
         owed |= instance.team_guarantees
         limits = dict[str, dict[str, float]]()

@@ -67,7 +67,7 @@ class KAI(Deployed):
             waiting = [("", total[name] / unit)]
             while waiting:
                 above, amount = waiting.pop()
-                rows = [_Row.of(queue, name, asked[queue.name][name], unit, amount) for queue in tree.children[above]]
+                rows = [Row.of(queue, name, asked[queue.name][name], unit, amount) for queue in tree.children[above]]
                 divide_one(rows, amount, self.k)
                 for row in rows:
                     given[row.name][name] = row.given * unit
@@ -76,7 +76,7 @@ class KAI(Deployed):
 
 
 @dataclass(eq=False)
-class _Row:
+class Row:
     """A queue and one resource, in units."""
 
     name: str
@@ -89,7 +89,7 @@ class _Row:
     given: float = 0.0
 
     @classmethod
-    def of(cls, queue: Queue, resource: str, request: float, unit: float, amount: float) -> _Row:
+    def of(cls, queue: Queue, resource: str, request: float, unit: float, amount: float) -> Row:
         """A queue among those that share an amount."""
         deserved = queue.guarantee.get(resource, 0.0) / unit
         if f"{UNLIMITED} {resource}" in queue.notes or math.isinf(deserved):
@@ -105,7 +105,7 @@ class _Row:
         return self.given < self.asks
 
 
-def divide_one(rows: Sequence[_Row], amount: float, k: float = 0.0) -> float:
+def divide_one(rows: Sequence[Row], amount: float, k: float = 0.0) -> float:
     """Divide an amount: what is deserved, then what is over; what nobody took is returned."""
     for row in rows:
         deserved = min(row.deserved, row.asks)
@@ -114,10 +114,10 @@ def divide_one(rows: Sequence[_Row], amount: float, k: float = 0.0) -> float:
     return divide_over(rows, amount, k) if amount > 0 else 0.0
 
 
-def divide_over(rows: Sequence[_Row], amount: float, k: float = 0.0) -> float:
+def divide_over(rows: Sequence[Row], amount: float, k: float = 0.0) -> float:
     """Divide what is over quota, by priority and weight."""
     levels = [[row for row in rows if row.priority == level] for level in sorted({r.priority for r in rows})[::-1]]
-    fractions: list[dict[str, tuple[float, _Row]]] = []
+    fractions: list[dict[str, tuple[float, Row]]] = []
     for level in levels:
         fractions.append({})
         amount = _by_weight(level, amount, k, fractions[-1])
@@ -132,7 +132,7 @@ def divide_over(rows: Sequence[_Row], amount: float, k: float = 0.0) -> float:
     return amount
 
 
-def _by_weight(rows: Sequence[_Row], amount: float, k: float, fractions: dict[str, tuple[float, _Row]]) -> float:
+def _by_weight(rows: Sequence[Row], amount: float, k: float, fractions: dict[str, tuple[float, Row]]) -> float:
     """Rounds by weight in whole units, until nobody is satisfied; fractions that were not given are noted."""
     again = True
     while again and amount != 0:

@@ -27,7 +27,7 @@ class Kueue(Deployed):
     The share of a node is what it uses above its quota, summed over flavors, over all that the cohort above it could
     use, by resource; the largest of these in thousandths, over its weight. Resources are named ``gpu`` or, with a
     flavor, ``spot:gpu``. `guarantee` of a queue or cohort is its nominal quota, and `lending` and `borrowing` are its
-    limits.
+    limits. A queue uses only what its guarantee names, with 0 if it owns nothing of it.
 
     The division is what workloads that become ever smaller end in, with reclaim within cohorts, for each resource by
     itself: each node has first its quota, and what others leave is shared by weight; a node of weight 0 gets what all
@@ -84,7 +84,7 @@ class Kueue(Deployed):
         --------
         >>> import fairopt as fo
         >>> from fairopt.datasets import Queue, QueueTree
-        >>> queues = Queue("a", "all", 2, used={"gpu": 3}), Queue("b", "all", guarantee={"gpu": 4})
+        >>> queues = Queue("a", "all", 2, {"gpu": 0}, used={"gpu": 3}), Queue("b", "all", 1, {"gpu": 4})
         >>> table = fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
         >>> table.loc["a", ["share", "resource"]].tolist()
         [375.0, 'gpu']
@@ -201,7 +201,7 @@ class Kueue(Deployed):
         --------
         >>> import fairopt as fo
         >>> from fairopt.datasets import Queue, QueueTree
-        >>> queues = [Queue(name, "all", used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
+        >>> queues = [Queue(name, "all", 1, {"cpu": 0}, used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
         >>> tree = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 8}), *queues))
         >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
@@ -252,7 +252,9 @@ class Kueue(Deployed):
 
     def _queue(self, name: str, parent: str, weight: float, owed: Amounts, limit: Amounts, request: Amounts) -> Queue:
         borrowing = {one: max(0.0, amount - owed.get(one, 0.0)) for one, amount in limit.items()}
-        return Queue(name, parent, weight, owed, request=request, borrowing=borrowing)
+        return Queue(
+            name, parent, weight, {**dict.fromkeys(request, 0.0), **owed}, request=request, borrowing=borrowing
+        )
 
     def _with_capacity(self, tree: QueueTree) -> QueueTree:
         names = dict.fromkeys(name for queue in tree.queues for name in queue.guarantee)
@@ -279,7 +281,8 @@ class Kueue(Deployed):
             for node in lowest_first:
                 passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
                 most = node.quota.get(name, 0.0) + (node.queue.borrowing.get(name, math.inf) if node.parent else 0.0)
-                wants[node.name] = min(sum(passed) if node.children else asked[node.name][name], most)
+                asks = asked[node.name][name] if name in node.quota else 0.0
+                wants[node.name] = min(sum(passed) if node.children else asks, most)
             for node in lowest_first[::-1]:
                 if node.parent is None:
                     given[node.name][name] = wants[node.name]

@@ -1,0 +1,58 @@
+"""Trees that no scheduler has: clear errors."""
+
+import math
+from typing import Any
+
+import pytest
+
+import fairopt as fo
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed import KAI, Kueue, Volcano, YuniKorn
+from fairopt.deployed.base import Deployed
+from fairopt.errors import InvalidBlock, InvalidInstance
+
+ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"))
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+def test_of_another_scheduler(one: Deployed) -> None:
+    with pytest.raises(InvalidInstance, match=f"are of Slurm; give queues of {one.scheduler}"):
+        one.divide(QueueTree("Slurm", (Queue("a"),), {"cpu": 1}))
+    with pytest.raises(InvalidInstance, match="tree is a dict; give a QueueTree"):
+        one.divide({})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "wrong", [{"weight": -1.0}, {"weight": math.nan}, {"weights": {"cpu": -1}}, {"used": {"cpu": -2}}]
+)
+def test_negative_numbers(one: Deployed, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInstance, match=r"'a' is .*; give a number >= 0"):
+        one.divide(QueueTree(one.scheduler, (Queue("a", guarantee={"cpu": 1}, **wrong),), {"cpu": 1}))
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+def test_no_capacity(one: Deployed) -> None:
+    with pytest.raises(InvalidInstance, match="no capacity"):
+        one.divide(QueueTree(one.scheduler, (Queue("a"),)))
+
+
+def test_a_circle_of_parents_and_two_cohorts() -> None:
+    with pytest.raises(InvalidInstance, match="circle of parents, a -> b -> a"):
+        QueueTree("Kueue", (Queue("a", "b"), Queue("b", "a")))
+    with pytest.raises(InvalidInstance, match="'q' is there twice"):
+        QueueTree("Kueue", (Queue("a"), Queue("b"), Queue("q", "a"), Queue("q", "b")))
+
+
+def test_parameters() -> None:
+    for wrong in (lambda: KAI(-1), lambda: Kueue(["no such rule"]), lambda: Volcano("no"), lambda: Volcano("hdrf", 0)):
+        with pytest.raises(InvalidBlock, match="give"):
+            wrong()
+
+
+def test_queues_that_are_not_there() -> None:
+    tree = QueueTree("Kueue", (Queue("all"), Queue("a", "all", guarantee={"cpu": 1})))
+    with pytest.raises(InvalidInstance, match="no queue 'b'"):
+        fo.deployed.Kueue().victims(tree, "b", {"cpu": 1}, [])
+    with pytest.raises(InvalidInstance, match="'all' is a cohort"):
+        fo.deployed.Kueue().victims(tree, "a", {"cpu": 1}, [("all", {"cpu": 1})])

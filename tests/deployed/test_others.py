@@ -1,0 +1,154 @@
+"""Kueue, YuniKorn and Volcano: small cases by hand, and dense steps in place of closed forms."""
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed import Kueue, Volcano, YuniKorn
+from fairopt.deployed.base import Deployed
+from fairopt.deployed.cohorts import nodes_of
+from fairopt.deployed.yunikorn import fair_share
+
+
+@pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])
+def test_the_dominant_share_of_kueue(weight: float, share: float) -> None:
+    mine = Queue("mine", "all", weight, guarantee={"cpu": 2, "gpu": 5}, used={"cpu": 3, "gpu": 7})
+    lender = Queue("lender", "all", guarantee={"cpu": 8, "gpu": 5})
+    table = Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))
+    assert table.loc["mine", "share"] == share and table.loc["mine", "resource"] == "gpu"
+
+
+def test_lending_and_borrowing_limits() -> None:
+    a = Queue("a", "all", guarantee={"cpu": 10}, lending={"cpu": 4}, request={"cpu": 0})
+    b = Queue("b", "all", guarantee={"cpu": 5}, borrowing={"cpu": 3})
+    c = Queue("c", "all", guarantee={"cpu": 0})
+    table = Kueue().divide(QueueTree("Kueue", (Queue("all"), a, b, c)))["cpu"]
+    assert table.to_dict() == {"all": 9, "a": 0, "b": 7, "c": 2}  # 4 are lent: 2 each
+    assert Kueue().divide(QueueTree("Kueue", (Queue("all"), a, b)))["cpu"]["b"] == 8  # not 9
+
+
+def test_the_division_of_kueue_is_where_small_workloads_end() -> None:
+    """Admission of workloads of 0.05 one after the other, the least share first."""
+    tree = QueueTree(
+        "Kueue",
+        (
+            Queue("root", guarantee={"cpu": 8}),
+            Queue("left", "root", 2.0),
+            Queue("a", "left", 1.0, guarantee={"cpu": 2}, lending={"cpu": 1}),
+            Queue("b", "left", 3.0, guarantee={"cpu": 1}),
+            Queue("c", "root", 1.0, guarantee={"cpu": 3}, borrowing={"cpu": 1.5}),
+            Queue("d", "root", 0.5, guarantee={"cpu": 0}),
+        ),
+    )
+    nodes = nodes_of(tree)
+    left, step = {"a", "b", "c", "d"}, {"cpu": 0.05}
+    while left:
+        name = Kueue()._next(nodes["root"], nodes, dict.fromkeys(left, step))
+        assert name is not None
+        if nodes[name].available("cpu") >= 0.05 - 1e-9:
+            nodes[name].add(step)
+        else:
+            left.discard(name)
+    table = Kueue().divide(tree)["cpu"]
+    assert [nodes[name].used["cpu"] for name in "abcd"] == pytest.approx([table[name] for name in "abcd"], abs=0.21)
+    assert table["root"] == pytest.approx(14)
+
+
+def test_use_bubbles_up_beyond_what_is_kept() -> None:
+    queues = Queue("root"), Queue("a", "root", guarantee={"cpu": 5}, lending={"cpu": 2})
+    nodes = nodes_of(QueueTree("Kueue", queues))
+    nodes["a"].add({"cpu": 4})
+    assert (nodes["root"].quota["cpu"], nodes["root"].used["cpu"], nodes["a"].available("cpu")) == (2, 1, 1)
+    nodes["a"].add({"cpu": 2}, -1)
+    assert (nodes["root"].used["cpu"], nodes["a"].available("cpu")) == (0, 3)
+
+
+def test_rules_of_preemption() -> None:
+    """4 of 8 are owed to each; b runs 7, and a wants 5, one more than it is owed."""
+    tree = QueueTree("Kueue", (Queue("all"), *(Queue(name, "all", guarantee={"gpu": 4}) for name in "ab")))
+    running = [("b", {"gpu": 7.0})]
+    # a borrows 1 of 8 then, b none: the final rule forbids it, the initial one does not
+    assert Kueue(["LessThanOrEqualToFinalShare"]).victims(tree, "a", {"gpu": 5}, running) == []
+    assert Kueue(["LessThanInitialShare"]).victims(tree, "a", {"gpu": 5}, running) == [0]
+    assert Kueue().victims(tree, "a", {"gpu": 5}, running) == [0]
+    assert Kueue().victims(tree, "a", {"gpu": 1}, running) == []  # it fits
+
+
+def test_what_can_stay_is_filled_back() -> None:
+    tree = QueueTree("Kueue", (Queue("all"), *(Queue(name, "all", guarantee={"gpu": 6}) for name in "ab")))
+    running = [("b", {"gpu": 5.0}), ("b", {"gpu": 2.0}), ("b", {"gpu": 5.0})]
+    assert Kueue().victims(tree, "a", {"gpu": 5}, running) == [2]
+    running = [("b", {"gpu": 5.0}), ("b", {"gpu": 5.0}), ("b", {"gpu": 2.0})]
+    # the newest, 2, frees too little; with the next one it is not needed
+    assert Kueue().victims(tree, "a", {"gpu": 5}, running) == [1]
+
+
+def test_yunikorn_in_steps() -> None:
+    """Units of 0.01 one after the other for the least fair share."""
+    queues = (
+        Queue("a", guarantee={"cpu": 6.0}, request={"cpu": 3.5}),
+        Queue("b", guarantee={"cpu": 2.0}),
+        Queue("c", limit={"cpu": 5.0}),
+        Queue("d", guarantee={"cpu": 0.0}, request={"cpu": 1.0}),
+    )
+    tree = QueueTree("YuniKorn", queues, {"cpu": 12.0})
+    used, most = dict.fromkeys("abcd", 0.0), {"a": 3.5, "b": 12.0, "c": 5.0, "d": 1.0}
+    for _ in range(1200):
+        open_ = [one for one in queues if used[one.name] < most[one.name] - 1e-9]
+        share = {q.name: fair_share({"cpu": used[q.name] + 1e-9}, q.guarantee, {"cpu": 12.0, **q.limit}) for q in open_}
+        used[min(share, key=lambda name: share[name])] += 0.01
+    assert YuniKorn().divide(tree)["cpu"].tolist() == pytest.approx([used[name] for name in "abcd"], abs=0.02)
+
+
+def test_priority_comes_first_in_yunikorn() -> None:
+    tree = QueueTree("YuniKorn", (Queue("a"), Queue("b", priority=1, request={"cpu": 3})), {"cpu": 4})
+    assert YuniKorn().divide(tree)["cpu"].tolist() == [1, 3]
+    assert YuniKorn(by_priority=False).divide(tree)["cpu"].tolist() == [2, 2]
+
+
+def test_volcano_keeps_what_is_reserved() -> None:
+    queues = Queue("a", reserved={"cpu": 4}, request={"cpu": 1}), Queue("b", weight=3, request={"cpu": 9})
+    assert Volcano().divide(QueueTree("Volcano", queues, {"cpu": 10}))["cpu"].tolist() == [4, 6]
+
+
+def test_volcano_capacity_serves_by_use_over_what_is_deserved() -> None:
+    queues = Queue("a", guarantee={"cpu": 6}), Queue("b", guarantee={"cpu": 2}), Queue("c", request={"cpu": 1})
+    tree = QueueTree("Volcano", queues, {"cpu": 17})
+    assert Volcano("capacity").divide(tree)["cpu"].tolist() == [12, 4, 1]
+
+
+def test_blocking_nodes_of_volcano() -> None:
+    """The second case of its test of hierarchical DRF, with the queues that its list of queues names."""
+    cpu, memory = {"cpu": 30.0, "memory": 0.0}, {"cpu": 0.0, "memory": 30.0}
+    queues = (
+        Queue("1", weight=25, request=cpu), Queue("2", weight=25, request=cpu), Queue("3", weight=25),
+        Queue("31", "3", 50, request=cpu), Queue("32", "3", 50, request=memory), Queue("4", weight=25, request=memory),
+    )  # fmt: skip
+    table = Volcano("hdrf", 30).divide(QueueTree("Volcano", queues, {"cpu": 30, "memory": 30}))
+    assert table["cpu"].tolist() == [10, 10, 10, 10, 0, 0]
+    assert table["memory"].tolist() == [0, 0, 15, 0, 15, 15]
+
+
+def test_volcano_capacity_serves_queues_that_deserve_nothing_in_turn() -> None:
+    tree = QueueTree("Volcano", (Queue("a", request={"cpu": 3}), Queue("b"), Queue("c")), {"cpu": 4})
+    assert Volcano("capacity").divide(tree)["cpu"].tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize("one", [YuniKorn(), Kueue(), Volcano()], ids=lambda one: one.name)
+def test_equal_users_get_equal_tasks(one: Deployed) -> None:
+    answer = one.allocate(fo.Instance([[1, 2], [1, 2]], [4, 10], resources=["cpu", "memory"]))
+    assert answer.tasks.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("one", [YuniKorn(), Kueue(), Volcano(), Volcano("capacity")], ids=lambda one: one.name)
+def test_random_teams_fit(one: Deployed) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        n = int(rng.integers(2, 8))
+        pool = fo.Instance(
+            rng.integers(0, 4, (n, 2)) + [[1, 0]], rng.integers(5, 20, 2), task_limits=rng.integers(1, 9, n),
+            teams={"team": [f"team {t}" for t in rng.integers(0, 3, n)]},
+        )  # fmt: skip
+        answer = one.allocate(pool)
+        assert answer.certificate.violation <= 1e-12 and (answer.tasks >= 0).all()

@@ -1,4 +1,4 @@
-"""The arithmetic of other schedulers, written from their formulas, as mechanisms: what a cluster gives, not what is fair.
+"""The arithmetic of other schedulers, written from their formulas: what a cluster gives, not what is fair.
 
 Each has ``divide(tree)``, a table by queue and resource, and ``allocate(instance)``, whose certificate shows
 feasibility only. Each names the file and the commit that its formulas are from.

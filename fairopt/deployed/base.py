@@ -113,7 +113,7 @@ class Deployed(NotOfBlocks, ABC):
                 f"{self.name} divides one pool, and there are {instance.n_servers} servers; use .pooled()"
             )
         tree, queue_of = self._tree_of(instance)
-        given = self.divide(tree).to_dict("index")
+        given = self._divided(self._checked(tree))
         tasks = _paid(instance, queue_of, given)
         note = f"what {self.scheduler} divides by {self.source}; it has no objective, so only feasibility is shown"
         return gate.of_nothing(instance, tasks[:, None], self, method="as deployed", note=note)

@@ -210,11 +210,11 @@ class Kueue(Deployed):
         for name in left:
             self._known(nodes, name)
         for root in (node for node in nodes.values() if node.parent is None):
-            while (name := self._next(root, nodes, left)) is not None:
-                request = left.pop(name)
-                if all(amount <= nodes[name].available(one) for one, amount in request.items()):
-                    nodes[name].add(request)
-                out.append(name)
+            while (winner := self._next(root, nodes, left)) is not None:
+                request = left.pop(winner)
+                if all(amount <= nodes[winner].available(one) for one, amount in request.items()):
+                    nodes[winner].add(request)
+                out.append(winner)
         return out
 
     def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Amounts]) -> str | None:

@@ -114,7 +114,7 @@ def victims(
     def take(node: Node, j: int) -> bool:
         node.add(workloads[j].uses, -1)
         taken.append(j)
-        return all(node_has >= 0 for node_has in (preemptor.available(name) for name in request))
+        return all(preemptor.available(name) >= 0 for name in request)
 
     def first() -> bool:
         ordering = Ordering(nodes, preemptor, left, rank)
@@ -151,13 +151,13 @@ def victims(
     preemptor.add(request, -1)
     if fits:
         for place in range(len(taken) - 2, -1, -1):  # what fits again is left where it is, the last taken first
-            node, uses = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
-            node.add(uses)
+            node, freed = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
+            node.add(freed)
             if all(amount <= preemptor.available(name) for name, amount in request.items()):
                 taken[place] = taken[-1]
                 taken.pop()
             else:
-                node.add(uses, -1)
+                node.add(freed, -1)
     for j in taken:
         nodes[workloads[j].queue].add(workloads[j].uses)
     return taken if fits else []

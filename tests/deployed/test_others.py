@@ -147,7 +147,7 @@ def test_random_teams_fit(one: Deployed) -> None:
     for _ in range(20):
         n = int(rng.integers(2, 8))
         pool = fo.Instance(
-            rng.integers(0, 4, (n, 2)) + [[1, 0]], rng.integers(5, 20, 2), task_limits=rng.integers(1, 9, n),
+            rng.integers(0, 4, (n, 2)) + np.array([1, 0]), rng.integers(5, 20, 2), task_limits=rng.integers(1, 9, n),
             teams={"team": [f"team {t}" for t in rng.integers(0, 3, n)]},
         )  # fmt: skip
         answer = one.allocate(pool)

@@ -36,6 +36,7 @@ CASES: dict[str, list[str]] = {
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
     "diff": ["answer.json", "later.json"],
+    "queues": ["kai.yaml", "--scheduler", "kai", "--capacity", "gpu=5"],
     "quotas": ["teams.json", "--diff"],
     "report": ["teams.json", "-p", "hdrf", "-p", "drf"],
     "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
@@ -87,6 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fo.DRF().allocate(plain.replace(capacities=[40, 4], weights=[1, 2, 1])).save(path / "later.json")
     fo.prove(fo.MostTasks(), "si", resources=2, users=2).proofs[0].export(path / "found.json")
     np.save(path / "demands.npy", np.array([[4.0, 1.0], [1.0, 1.0]]))
+    queue = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: %s}\nspec: {resources: {gpu: {%s}}}\n"
+    kai = [queue % (name, f"quota: 0, limit: -1, overQuotaWeight: {k}") for name, k in (("a", 5), ("b", 3), ("c", 1))]
+    (path / "kai.yaml").write_text("---\n".join(kai))
     (path / "jobs.csv").write_text("user,team,arrival,duration,cpu,gpu\nweb,a,0,5,1,0\ntune,b,1,5,2,1\n")
     (path / "options.csv").write_text("question,option,a,b\n1,x,2,2\n1,y,1,4\n1,z,3,0\n")
     (path / "rankings.csv").write_text("person,question,option,rank\np,1,x,1\np,1,y,2\np,1,z,3\n")

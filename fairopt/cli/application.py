@@ -51,6 +51,7 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
+    "queues": "queues",
     "quotas": "quotas",
     "report": "report",
     "shards": "shards",

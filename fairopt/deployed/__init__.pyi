@@ -1,3 +1,4 @@
+from fairopt.deployed.beside import beside as beside
 from fairopt.deployed.kai import KAI as KAI
 from fairopt.deployed.kueue import Kueue as Kueue
 from fairopt.deployed.volcano import Volcano as Volcano

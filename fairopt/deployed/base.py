@@ -64,7 +64,7 @@ class Deployed(NotOfBlocks, ABC):
         >>> fo.deployed.KAI().divide(tree)["gpu"].to_dict()
         {'a': 6.0, 'b': 2.0}
         """
-        tree = self._checked(tree)
+        tree = self.checked(tree)
         given = self._divided(tree)
         table = pandas().DataFrame.from_dict(given, orient="index", columns=[*resources_of(tree)], dtype=float)
         return table.rename_axis(index="queue", columns="resource")
@@ -113,7 +113,7 @@ class Deployed(NotOfBlocks, ABC):
                 f"{self.name} divides one pool, and there are {instance.n_servers} servers; use .pooled()"
             )
         tree, queue_of = self._tree_of(instance)
-        given = self._divided(self._checked(tree))
+        given = self._divided(self.checked(tree))
         tasks = _paid(instance, queue_of, given)
         note = f"what {self.scheduler} divides by {self.source}; it has no objective, so only feasibility is shown"
         return gate.of_nothing(instance, tasks[:, None], self, method="as deployed", note=note)
@@ -122,7 +122,7 @@ class Deployed(NotOfBlocks, ABC):
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         """What each queue is given, by resource."""
 
-    def _checked(self, tree: QueueTree) -> QueueTree:
+    def checked(self, tree: QueueTree) -> QueueTree:
         """The tree in amounts, or the error that says why it is none of this scheduler."""
         if not isinstance(tree, QueueTree):
             raise InvalidInstance(

@@ -89,7 +89,7 @@ class Kueue(Deployed):
         >>> table.loc["a", ["share", "resource"]].tolist()
         [375.0, 'gpu']
         """
-        nodes = nodes_of(self._checked(tree))
+        nodes = nodes_of(self.checked(tree))
         of = {name: node.share(extra) for name, node in nodes.items()}
         rows = [(one.rounded, one.weighted, one.resource, bool(one.borrowed)) for one in of.values()]
         columns = ["share", "weighted", "resource", "borrows"]
@@ -206,7 +206,7 @@ class Kueue(Deployed):
         >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
         """
-        nodes, left, out = nodes_of(self._checked(tree)), dict(waiting), list[str]()
+        nodes, left, out = nodes_of(self.checked(tree)), dict(waiting), list[str]()
         for name in left:
             self._known(nodes, name)
         for root in (node for node in nodes.values() if node.parent is None):
@@ -235,7 +235,7 @@ class Kueue(Deployed):
         self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
     ) -> tuple[dict[str, Node], list[Workload]]:
         """Nodes that use what runs."""
-        nodes, runs = nodes_of(self._checked(tree)), [Workload(*one) for one in workloads]
+        nodes, runs = nodes_of(self.checked(tree)), [Workload(*one) for one in workloads]
         for name in (queue, *(one.queue for one in runs)):
             self._known(nodes, name)
         for one in runs:

@@ -69,7 +69,7 @@ class YuniKorn(Deployed):
         >>> fo.deployed.YuniKorn().order(QueueTree("YuniKorn", queues, {"cpu": 4}))
         ['b', 'a']
         """
-        tree = self._checked(tree)
+        tree = self.checked(tree)
         top = tree.children[""]
 
         def key(queue: Queue) -> tuple[float, float]:

@@ -1,0 +1,117 @@
+"""What a scheduler gives queues beside a certified answer, one resource at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed.base import Deployed, request_of, resources_of
+from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.io.notes import Notes
+from fairopt.io.queues.teams import labels_of, positive
+from fairopt.policies.kueue import Kueue as Surplus
+from fairopt.runtime.lazy import pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def beside(mechanism: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str]]:
+    """What a scheduler gives each queue without queues below, and what leximin beyond guarantees does.
+
+    Of each resource the smallest amount per weight beyond what is owed is as large as possible, then the next, level
+    by level, exactly, in divisible amounts. A guarantee counts as far as the queue asks for so much.
+
+    Parameters
+    ----------
+    mechanism : Deployed
+        The scheduler.
+    tree : QueueTree
+        Its queues, with a capacity.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By queue and resource: ``gives``, ``fair`` (not a number where there is none), ``difference``.
+    list of str
+        Why there is none, and what was changed for it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> tree = QueueTree("KAI", tuple(Queue(name, request={"gpu": 0.6}) for name in "ab"), {"gpu": 1})
+    >>> table, notes = fo.deployed.beside(fo.deployed.KAI(), tree)
+    >>> table[["gives", "fair"]].values.tolist(), notes
+    ([[1.0, 0.5], [0.0, 0.5]], [])
+    """
+    gives = mechanism.divide(tree)
+    mine, rows, notes = mechanism.checked(tree), list[tuple[str, str, float, float]](), Notes()
+    for name in resources_of(mine):
+        try:
+            fair = _fair(mine, name, notes)
+        except (Infeasible, InvalidInstance, OutOfDomain) as error:
+            notes.say(f"{name}: no certified answer: {error}")
+            fair = {}
+        leaves = [queue.name for queue in mine.leaves]
+        rows += [(queue, name, float(gives.loc[queue, name]), fair.get(queue, math.nan)) for queue in leaves]
+    table = pandas().DataFrame(rows, columns=["queue", "resource", "gives", "fair"])
+    return table.assign(difference=table["gives"] - table["fair"]), notes.sentences()
+
+
+def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
+    """The certified amounts of one resource by queue."""
+    asked = request_of(tree)
+    leaves = [queue for queue in tree.leaves if asked[queue.name][name] > 0]
+    if not leaves:
+        return {}
+    most = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in leaves]
+    labels = labels_of({queue.name: tree.above(queue.name) for queue in leaves})
+    teams: dict[str, Any] = {label: [of.get(queue.name) for queue in leaves] for label, of in labels.items()}
+    here = {team for of in teams.values() for team in of if team is not None}
+    what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
+    weights = positive({one: _weight(tree.by_name[one], name) for one in sorted(here)}, what, notes)
+    most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
+    owed = {one: {name: amount} for one in sorted(here) if (amount := _owed(tree, one, name, most_of)) > 0}
+    limits = [
+        {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
+        for one in sorted(here - most_of.keys())
+        if math.isfinite(tree.by_name[one].limit.get(name, math.inf))
+    ]
+    instance = Instance(
+        [[1.0]] * len(leaves),
+        [tree.total()[name]],
+        users=[f"tasks of {queue.name}" for queue in leaves],
+        resources=[name],
+        teams=teams,
+        innermost_first=list(teams),
+        weights=weights,
+        guarantees=owed or None,
+        limits=limits or None,
+        task_limits=[amount if math.isfinite(amount) else None for amount in most],
+    )
+    tasks = Surplus().allocate(instance).tasks.tolist()
+    return dict.fromkeys((queue.name for queue in tree.leaves), 0.0) | {
+        queue.name: amount for queue, amount in zip(leaves, tasks, strict=True)
+    }
+
+
+def _weight(queue: Queue, name: str) -> float:
+    """Its weight for a resource."""
+    return queue.weights.get(name, queue.weight)
+
+
+def _owed(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+    """What a queue is owed, as far as it and the queues below it ask for so much."""
+    below = tree.children[one]
+    able = sum(_able(tree, child.name, name, most) for child in below) if below else most[one]
+    return min(tree.by_name[one].guarantee.get(name, 0.0), able)
+
+
+def _able(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+    """The most that a queue can use."""
+    below, limit = tree.children[one], tree.by_name[one].limit.get(name, math.inf)
+    return min(limit, sum(_able(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))

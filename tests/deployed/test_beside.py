@@ -1,0 +1,59 @@
+"""What schedulers give beside certified answers, in Python and by ``fairopt queues``."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.cli import app
+from fairopt.datasets import Queue, QueueTree
+
+QUEUE = """apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: NAME}
+spec: {resources: {gpu: {quota: 0, limit: -1, overQuotaWeight: WEIGHT}}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "queues.yaml"
+    texts = [QUEUE.replace("NAME", name).replace("WEIGHT", weight) for name, weight in ("a5", "b3", "c1")]
+    path.write_text("---\n".join(texts))
+    return path
+
+
+def test_guarantees_first_then_weights_level_by_level() -> None:
+    queues = (
+        Queue("ml", weight=2, guarantee={"gpu": 4}),
+        Queue("nlp", "ml", guarantee={"gpu": 1}),
+        Queue("vision", "ml", 3),
+        Queue("bio", request={"gpu": 9}),
+    )
+    table, notes = fo.deployed.beside(fo.deployed.KAI(), QueueTree("KAI", queues, {"gpu": 13}))
+    assert table["queue"].tolist() == ["nlp", "vision", "bio"] and notes == []
+    assert table["gives"].tolist() == [3, 7, 3]  # ml has 4 + 6; nlp 1 + 9 / 4, rounded
+    assert table["fair"].tolist() == pytest.approx([3.25, 6.75, 3])
+
+
+def test_what_is_owed_may_not_fit() -> None:
+    queues = tuple(Queue(name, guarantee={"gpu": 2}) for name in "ab")
+    table, notes = fo.deployed.beside(fo.deployed.KAI(), QueueTree("KAI", queues, {"gpu": 3}))
+    assert table["gives"].tolist() == [2, 2] and table["fair"].isna().all() and "no certified answer" in notes[0]
+
+
+def test_the_command(file: Path) -> None:
+    found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kai", "--capacity", "gpu=5"])
+    assert found.exit_code == 0, found.output
+    rows = [line.split() for line in found.stdout.splitlines()]
+    assert ["c", "gpu", "0", "0.5556", "-0.5556"] in rows and "d5bc503a" in found.stdout
+
+
+def test_errors_of_the_command(file: Path) -> None:
+    other = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "yunikorn", "--capacity", "gpu=5"])
+    assert other.exit_code == 2 and "are of KAI; give queues of YuniKorn" in " ".join(other.output.split())
+    unknown = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kay"])
+    assert unknown.exit_code == 2 and "kai" in unknown.output
+    nothing = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kai"])
+    assert nothing.exit_code == 2 and "no capacity" in " ".join(nothing.output.split())

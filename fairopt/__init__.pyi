@@ -56,6 +56,7 @@ from fairopt.tradeoff.frontier import frontier as frontier
 from . import blocks as blocks
 from . import certificate as certificate
 from . import checker as checker
+from . import deployed as deployed
 from . import derivatives as derivatives
 from . import errors as errors
 from . import exact as exact

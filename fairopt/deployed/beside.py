@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def beside(mechanism: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str]]:
+def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str]]:
     """What a scheduler gives each queue without queues below, and what leximin beyond guarantees does.
 
     Of each resource the smallest amount per weight beyond what is owed is as large as possible, then the next, level
@@ -27,8 +27,8 @@ def beside(mechanism: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
 
     Parameters
     ----------
-    mechanism : Deployed
-        The scheduler.
+    scheduler : Deployed
+        Such as ``KAI()``.
     tree : QueueTree
         Its queues, with a capacity.
 
@@ -48,8 +48,8 @@ def beside(mechanism: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     >>> table[["gives", "fair"]].values.tolist(), notes
     ([[1.0, 0.5], [0.0, 0.5]], [])
     """
-    gives = mechanism.divide(tree)
-    mine, rows, notes = mechanism.checked(tree), list[tuple[str, str, float, float]](), Notes()
+    gives = scheduler.divide(tree).to_dict()
+    mine, rows, notes = scheduler.checked(tree), list[tuple[str, str, float, float]](), Notes()
     for name in resources_of(mine):
         try:
             fair = _fair(mine, name, notes)
@@ -57,7 +57,7 @@ def beside(mechanism: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
             notes.say(f"{name}: no certified answer: {error}")
             fair = {}
         leaves = [queue.name for queue in mine.leaves]
-        rows += [(queue, name, float(gives.loc[queue, name]), fair.get(queue, math.nan)) for queue in leaves]
+        rows += [(queue, name, gives[name][queue], fair.get(queue, math.nan)) for queue in leaves]
     table = pandas().DataFrame(rows, columns=["queue", "resource", "gives", "fair"])
     return table.assign(difference=table["gives"] - table["fair"]), notes.sentences()
 

@@ -144,6 +144,10 @@ class Deployed(NotOfBlocks, ABC):
             raise InvalidInstance(f"{self.name}: there is no capacity to divide; give QueueTree(..., capacity={{...}})")
         return tree.within({})
 
+    def as_owed(self, tree: QueueTree) -> QueueTree:
+        """A checked tree whose guarantees and limits say what is owed, for another notion."""
+        return tree
+
     def _with_capacity(self, tree: QueueTree) -> QueueTree:
         """The tree with what it divides."""
         return tree

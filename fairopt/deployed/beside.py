@@ -49,7 +49,8 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     ([[1.0, 0.5], [0.0, 0.5]], [])
     """
     gives = scheduler.divide(tree).to_dict()
-    mine, rows, notes = scheduler.checked(tree), list[tuple[str, str, float, float]](), Notes()
+    mine, rows, notes = scheduler.as_owed(scheduler.checked(tree)), list[tuple[str, str, float, float]](), Notes()
+    notes.add("the lending limits of {queue} are not kept by fair", *(one.name for one in mine.queues if one.lending))
     for name in resources_of(mine):
         try:
             fair = _fair(mine, name, notes)

@@ -256,6 +256,19 @@ class Kueue(Deployed):
             name, parent, weight, {**dict.fromkeys(request, 0.0), **owed}, request=request, borrowing=borrowing
         )
 
+    def as_owed(self, tree: QueueTree) -> QueueTree:
+        """Quotas of subtrees as guarantees, with borrowing limits as limits; lending limits are left out."""
+        nodes, none = nodes_of(tree), dict[str, float]()
+        most = {
+            name: {
+                one: amount + node.queue.borrowing.get(one, math.inf if node.parent else 0.0)
+                for one, amount in (node.quota if node.parent is None or node.queue.borrowing else none).items()
+            }
+            for name, node in nodes.items()
+        }
+        queues = [replace(one, guarantee=nodes[one.name].quota, limit=most[one.name]) for one in tree.queues]
+        return replace(tree, queues=tuple(queues))
+
     def _with_capacity(self, tree: QueueTree) -> QueueTree:
         names = dict.fromkeys(name for queue in tree.queues for name in queue.guarantee)
         return replace(tree, capacity={n: sum(one.guarantee.get(n, 0.0) for one in tree.queues) for n in names})

@@ -1,5 +1,6 @@
 """What schedulers give beside certified answers, in Python and by ``fairopt queues``."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,44 @@ def test_errors_of_the_command(file: Path) -> None:
     assert unknown.exit_code == 2 and "kai" in unknown.output
     nothing = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kai"])
     assert nothing.exit_code == 2 and "no capacity" in " ".join(nothing.output.split())
+
+
+def clusters(*queues: str) -> str:
+    """ClusterQueues from name, cohort, weight and quota."""
+    text = """apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: %s}
+spec:
+  cohort: %s
+  fairSharing: {weight: %s}
+  resourceGroups: [{coveredResources: [cpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: %s}]}]}]
+"""
+    return "---\n".join(text % tuple(queue.split()) for queue in queues)
+
+
+def test_queues_of_kueue_from_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(clusters("a all 3 500m", "b all 1 500m", "c all 1 8"))
+    tree = fo.datasets.queues(file)
+    assert (tree.scheduler, [queue.name for queue in tree.queues]) == ("Kueue", ["all", "a", "b", "c"])
+    assert tree.by_name["a"].guarantee == {"cpu": 0.5} and tree.by_name["a"].weight == 3
+    tree = replace(tree, queues=tuple(replace(q, request={"cpu": 1}) if q.name == "c" else q for q in tree.queues))
+    table, notes = fo.deployed.beside(fo.deployed.Kueue(), tree)
+    assert table["gives"].tolist() == [5.75, 2.25, 1] and notes == []  # 7 are left: 3 parts of 4, and 1
+    assert table["fair"].tolist() == pytest.approx([5.75, 2.25, 1])
+    found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue"])
+    assert found.exit_code == 0 and "ff69552e" in found.stdout
+
+
+def test_a_queue_in_two_cohorts_and_a_circle(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(clusters("a x 1 1", "a y 1 1"))
+    with pytest.raises(fo.errors.InvalidInstance, match=r"'a' is there twice; the other one is .*document 1"):
+        fo.datasets.queues(file)
+    cohort = "apiVersion: kueue.x-k8s.io/v1alpha1\nkind: Cohort\nmetadata: {name: %s}\nspec: {parent: %s}\n"
+    file.write_text("---\n".join([cohort % ("x", "y"), cohort % ("y", "x")]))
+    with pytest.raises(fo.errors.InvalidInstance, match="circle of parents, x -> y -> x"):
+        fo.datasets.queues(file)
+    file.write_text(clusters("a x -1 1"))
+    with pytest.raises(fo.errors.InvalidInstance, match="weight"):
+        fo.datasets.queues(file)

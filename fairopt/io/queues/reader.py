@@ -10,7 +10,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import objects_of
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.queues import yarn
+from fairopt.io.queues import kueue, yarn
 from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.yarn import place_of, root_of
@@ -18,7 +18,7 @@ from fairopt.io.slurm import accounts
 from fairopt.io.text_files import read_text
 from fairopt.io.yaml_documents import documents_of_yaml
 
-_EXPECTED = "expected queues of KAI, Volcano, YuniKorn or YARN, or accounts of Slurm"
+_EXPECTED = "expected queues of KAI, Kueue, Volcano, YuniKorn or YARN, or accounts of Slurm"
 _XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
 
 
@@ -38,8 +38,11 @@ def tree_of_text(text: str, name: str) -> QueueTree | None:
     return None
 
 
-def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
-    """The queues in documents of JSON or YAML, given with their places, None if they hold none."""
+def tree_of_documents(documents: Iterable[tuple[Any, str]], of_kueue: bool = False) -> QueueTree | None:
+    """The queues in documents of JSON or YAML, given with their places, None if they hold none.
+
+    Those of Kueue only if asked for, since instances have them from elsewhere.
+    """
     objects = list[tuple[Mapping[str, Any], str]]()
     found = list[QueueTree]()
     for data, place in documents:
@@ -49,6 +52,8 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
             items = objects_of([(data, "")], place)["items"]
             objects += [(one, f"{place}: {at}" if at else place) for one, at in zip(items, items.places, strict=True)]
     found += trees_of_objects(objects)
+    if of_kueue and (clusters := kueue.tree_of(objects)) is not None:
+        found.append(clusters)
     if len(found) > 1:
         names = " and ".join(tree.scheduler for tree in found)
         raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
@@ -69,7 +74,7 @@ def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
     name, text = os.fspath(path), read_text(path, _EXPECTED)
     found = tree_of_text(text, name)
     if found is None:
-        found = tree_of_documents(_documents(text, name))
+        found = tree_of_documents(_documents(text, name), of_kueue=True)
     if found is None:
         raise InvalidInstance(f"{name} holds no queues; {_EXPECTED}")
     return found

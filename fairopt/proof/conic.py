@@ -25,7 +25,7 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.own import ranges
 from fairopt.proof.feasibility import charged_conditions
 from fairopt.proof.lagrangian import Multipliers, charged_at
-from fairopt.proof.least_squares import by_iteration, least_squares
+from fairopt.proof.least_squares import least_squares, minimum_norm
 from fairopt.proof.polish import Curves, cancelled
 from fairopt.proof.ranges import Entries, ranges_within_cones
 from fairopt.proof.written_rows import is_as_asked
@@ -284,7 +284,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
     def moved(y: Float) -> Float:
         return _into_dual_cone(y if curves is None else curves.at(y), dims)
 
-    best, least, y = y, np.inf, moved(y)
+    best, least, y, step = y, np.inf, moved(y), None
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
@@ -292,12 +292,11 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
         if not left < least:  # also NaN
             break
         best, least = y, left
-        if left <= 2 * TERM_ROUNDING * size:  # bounds charge as much for rounding
+        if left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
             break
         check("the proof by CLARABEL (its dual point)")
         unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
-        entries = on_others.data * unit[on_others.indices], on_others.indices, on_others.indptr
-        step = by_iteration(sp.csr_array(entries, shape=on_others.shape), residual)
+        step = minimum_norm(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
         y = moved(y - unit * step)
     return best if least < np.inf else y
 

@@ -21,6 +21,7 @@ from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import affine_entries, backend, parameters
+from fairopt.solve.form.highs import solve_data
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
@@ -252,7 +253,25 @@ class CompiledHere(Compiled):
         """The solver's raw solution of these data."""
         if not all(np.isfinite(part).all() for part in (data["A"].data, data["c"])) or np.isnan(data["b"]).any():
             raise ValueError("Problem data contains NaN or Inf.")
-        return self.interface.solve_via_data(data, False, verbose, options)
+        if self.solver == "HIGHS":
+            own = options | options.get("highs_options", {})
+            own.pop("highs_options", None)
+            writes = "write_model_file" in own  # which is CVXPY's
+            return self.interface.solve_via_data(data, False, verbose, own) if writes else solve_data(data, verbose, own)
+        return self.by_clarabel(data, verbose, options)
+
+    def by_clarabel(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> SimpleNamespace:
+        """CLARABEL's solution, with its lists, which are made anew each time, as arrays."""
+        import clarabel
+        from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+        n, squares = len(data["c"]), data.get("P")
+        upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
+        settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
+        found = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        names = ("status", "obj_val", "solve_time", "iterations")
+        rest = {name: getattr(found, name) for name in names}
+        return SimpleNamespace(x=np.asarray(found.x), z=np.asarray(found.z), **rest)
 
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""
@@ -266,10 +285,10 @@ class CompiledHere(Compiled):
                 status = settings.OPTIMAL_INACCURATE
         if status not in (*settings.SOLUTION_PRESENT, *settings.INF_OR_UNB):
             raise cp.error.SolverError(f"Solver '{self.solver}' failed.")
-        solved = status in settings.SOLUTION_PRESENT
+        solved, x = status in settings.SOLUTION_PRESENT, np.asarray(x)
         for variable in self.variables:
             at = self.starts[variable.id]
-            value = np.asarray(x)[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
+            value = x[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
             variable.save_value(None if value is None else variable.project(value))
         for c in self.problem.constraints:
             some = y[self.rows[c.id]] if solved or len(y) else None

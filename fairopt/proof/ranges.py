@@ -54,7 +54,7 @@ def implied_ranges(rows: Entries, right: Float, least: Float, most: Float) -> tu
     """
     row, column, factor, n = rows
     size, up = len(least), factor > 0
-    near, far = column + np.where(up, 0, size), column + np.where(up, size, 0)  # ends for the least term, and for bounds
+    near, far = column + np.where(up, 0, size), column + np.where(up, size, 0)  # of the least term, and of the bound
     magnitude, absolute = np.abs(factor), np.abs(right)
     for _ in range(ROUNDS):
         part = factor * np.concatenate([least, most])[near]  # the least of each term

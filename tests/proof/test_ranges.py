@@ -61,9 +61,8 @@ def test_rows_and_cones_bound_one_another() -> None:
     """|v| <= t with t + w <= 3 and 1 <= w, as exp(0) <= w: t <= 2."""
     s = np.array([[-1, 0, -1], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1]], dtype=float)  # of (t, v, w)
     right = np.array([3.0, 0, 0, 0, 1, 0])
-    low, high = ranges_within_cones(
-        Entries.of(sparse.csr_array(-s)), right, cones(nonneg=1, soc=[2], exp=1), np.full(3, -np.inf), np.full(3, np.inf)
-    )
+    rows, open_ = Entries.of(sparse.csr_array(-s)), np.full(3, np.inf)
+    low, high = ranges_within_cones(rows, right, cones(nonneg=1, soc=[2], exp=1), -open_, open_)
     np.testing.assert_allclose([low, high], [[0, -2, 1], [2, 2, 3]])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -37,6 +37,17 @@ class Posed:
     def variables(self) -> list[cp.Variable]:
         """The variables of the problem."""
         return list({v.id: v for part in (self.objective, *self.constraints) for v in part.variables()}.values())
+
+    @cached_property
+    def constants(self) -> list[cp.Constant]:
+        """The constants of expressions, without tables of rows."""
+        parts = (self.objective, *(c for c in self.constraints if not isinstance(c, TableRows)))
+        return list({id(c): c for part in parts for c in part.constants()}.values())
+
+
+def posed(problem: cp.Problem | Posed) -> Posed:
+    """A problem without CVXPY's object."""
+    return problem if isinstance(problem, Posed) else Posed(problem.objective, problem.constraints)
 
 
 def whole(problem: cp.Problem | Posed) -> cp.Problem:
@@ -139,7 +150,7 @@ class CompiledHere(Compiled):
         rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
         out.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
-        complex_ = any(constant.is_complex() for constant in part.constants())
+        complex_ = any(constant.is_complex() for constant in posed(problem).constants)
         twice = len({c.id for c in problem.constraints}) < len(problem.constraints)  # rows are found by these
         if not out.variables or part.parameters() or not part.is_dcp() or complex_ or twice:
             return None
@@ -191,9 +202,9 @@ class CompiledHere(Compiled):
         )
         entries = [(np.concatenate(place)[row], column, signs[row] * value)]
         for one in tables:
-            table, first = sp.csr_array(one.table), self.rows[one.constr_id].start
-            row = np.repeat(np.arange(first, first + one.size), np.diff(table.indptr))
-            entries.append((row, table.indices.astype(np.intp) + self.starts[one.unknowns.id], table.data))
+            first = self.rows[one.constr_id].start
+            row, column, value = _entries(one.table)
+            entries.append((first + row, column + self.starts[one.unknowns.id], value))
             entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
         self.bounds = self.rows.pop(-1)
         at = np.arange(self.bounds.start, self.bounds.stop)
@@ -256,8 +267,9 @@ class CompiledHere(Compiled):
         if self.solver == "HIGHS":
             own = options | options.get("highs_options", {})
             own.pop("highs_options", None)
-            writes = "write_model_file" in own  # which is CVXPY's
-            return self.interface.solve_via_data(data, False, verbose, own) if writes else solve_data(data, verbose, own)
+            if "write_model_file" in own:  # an option of CVXPY
+                return self.interface.solve_via_data(data, False, verbose, own)
+            return solve_data(data, verbose, own)
         return self.by_clarabel(data, verbose, options)
 
     def by_clarabel(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> SimpleNamespace:
@@ -327,6 +339,16 @@ def _to_cones() -> Any:
             return self.known[id(expr)][1]
 
     return ToCones
+
+
+def _entries(table: Any) -> tuple[Indices, Indices, Float]:
+    """The rows, columns and values of a sparse or dense table."""
+    if not hasattr(table, "tocsr"):
+        row, column = np.nonzero(table)
+        return row, column, table[row, column]
+    by_row = table.tocsr()
+    row = np.repeat(np.arange(by_row.shape[0]), np.diff(by_row.indptr))
+    return row, by_row.indices.astype(np.intp), by_row.data
 
 
 def _sums(place: Indices, values: Float, n: int) -> Float:

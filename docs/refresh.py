@@ -15,7 +15,7 @@ from rich.text import Text
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.cli.application import EXIT_CODES
-from fairopt.properties.literature.claims import markdown
+from fairopt.properties.literature import claims as literature
 
 DOCS = Path(__file__).parent
 BUILT = DOCS / "_build"
@@ -46,9 +46,47 @@ def write() -> None:
     import published
 
     BUILT.mkdir(exist_ok=True)
-    written = {"claims": markdown(), "commands": commands(), "library": cases(), "papers": published.details()}
-    for name, text in written.items():
+    tables = {"claims": claimed_properties(), "commands": commands(), "library": cases(), "papers": published.details()}
+    for name, text in tables.items():
         (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
+
+
+def claimed_properties() -> str:
+    """The claims of the literature as a Markdown table, and a numbered list of the evidence against refuted ones.
+
+    Claims that are not refuted share a line if only their places and properties differ. Proofs are by z3 for 2, 3 and 4
+    resources unless the table says otherwise.
+    """
+    lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
+    paper, last = "", dict[tuple[str, str], None]()
+    refuted: dict[str, int] = {}  # evidence, numbered
+    alike: dict[Any, list[literature.Claim]] = {}
+    for claim in literature.claims():
+        alike.setdefault(_but_property(claim), []).append(claim)
+    for first, *others in alike.values():
+        verdict = first.verdict
+        if verdict == "refuted":
+            verdict = f"**refuted** ({refuted.setdefault(literature.evidence(first), len(refuted) + 1)})"
+        places = dict.fromkeys((claim.paper, claim.where) for claim in (first, *others))
+        shown = []
+        for each, where in places if places != last else ():
+            shown.append(where if each == paper else f"{each}, {where}")
+            paper = each
+        last = places
+        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", first.machine)
+        machine = machine.replace("n = 2; proved, n = 3;", "n = 2, 3;")
+        lines.append(f"| {'; '.join(shown)} | {literature.claimed(first, others)} | {verdict} | {machine} |")
+    if refuted:
+        lines += ["", "Refuted by:", ""]
+        lines += [f"{number}. {evidence}" for evidence, number in refuted.items()]
+    return "\n".join(lines)
+
+
+def _but_property(claim: literature.Claim) -> Any:
+    """All that a line shows of a claim but its place and property, unless it is refuted or quotes the paper."""
+    if claim.verdict == "refuted" or claim.says not in ("satisfies", "violates"):
+        return claim
+    return claim.about, claim.says, claim.conditions, claim.verdict, claim.machine
 
 
 def cases() -> str:

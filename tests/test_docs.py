@@ -8,7 +8,7 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
   once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
-* ``<!-- copy: samples/NAME -->`` puts that file of the documentation there.
+* ``<!-- copy: samples/NAME -->`` puts that folder of the documentation there.
 """
 
 import ast
@@ -118,7 +118,7 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_page(page: Path, demonstrated: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
     for sample in COPIED.findall(text_of(page)):
-        shutil.copy(page.parent / sample, ".")
+        shutil.copytree(page.parent / sample, Path(sample).name)
     for block in blocks(text_of(page)):
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -203,6 +203,30 @@ def test_a_session_that_shows_something_else_is_found() -> None:
 def test_the_readme_is_short_and_shows_python() -> None:
     assert len(text_of(README).splitlines()) <= 150
     assert any(block.language == "python" for block in blocks(text_of(README)))
+
+
+def claimed_properties() -> str:
+    """The table of claims that the documentation includes."""
+    return str(runpy.run_path(str(DOCS / "refresh.py"))["claimed_properties"]())
+
+
+def test_the_table_of_claims_has_a_line_for_each_claim_and_each_refutation() -> None:
+    text = claimed_properties()
+    refuted = [claim for claim in claims() if claim.verdict == "refuted"]
+    lines = text.splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert all(
+        any(f"| {c.about}" in row and c.property in row for row in rows) for c in claims() if c.says == "satisfies"
+    )
+    assert sum(row.count("**refuted**") for row in rows) == len(refuted)
+    cited = [int(number) for row in rows for number in re.findall(r"\*\*refuted\*\* \((\d+)\)", row)]
+    evidence = dict(line.split(". ", 1) for line in lines if re.match(r"\d+\. ", line))
+    assert len(cited) == len(refuted) and {str(number) for number in cited} == set(evidence)
+    for number, claim in zip(cited, refuted, strict=True):
+        assert claim.argument in evidence[str(number)] and all(
+            str(case) in evidence[str(number)] for case in claim.cases
+        )
+    assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
 
 
 def test_the_documentation_counts_the_claims_as_they_stand() -> None:

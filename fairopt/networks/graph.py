@@ -33,7 +33,7 @@ class Links:
             raise InvalidInstance(f"the graph is of type {type(graph).__name__}; give a networkx Graph or DiGraph")
         directed = graph.is_directed()
         self.graph = nx.DiGraph() if directed else nx.Graph()  # without links of zero capacity, which are down
-        self.graph.add_nodes_from(graph)
+        self.graph.add_nodes_from(graph.nodes(data=True))
         self.nodes: dict[str, Node] = {}
         for node in graph:
             other = self.nodes.setdefault(str(node), node)

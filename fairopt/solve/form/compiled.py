@@ -267,8 +267,6 @@ class CompiledHere(Compiled):
         if self.solver == "HIGHS":
             own = options | options.get("highs_options", {})
             own.pop("highs_options", None)
-            if "write_model_file" in own:  # an option of CVXPY
-                return self.interface.solve_via_data(data, False, verbose, own)
             return solve_data(data, verbose, own)
         return self.by_clarabel(data, verbose, options)
 

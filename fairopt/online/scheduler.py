@@ -17,8 +17,9 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.requests import MOST_TASKS, Asked
+from fairopt.online.requests import MOST_TASKS, Asked, Requests
 from fairopt.online.task_scheduler import PlacedTask, TaskScheduler, check_tasks
+from fairopt.online.usage import Usage
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement, Request, Servers
 
@@ -49,10 +50,12 @@ class _User:
     """A user with its running and waiting tasks."""
 
     __slots__ = (
+        "allowance",
         "average",
         "blocked",
         "held",
         "index",
+        "last",
         "limit",
         "name",
         "present",
@@ -73,8 +76,11 @@ class _User:
         self.held = 0  # the share of running tasks, in whole numbers of UNIT, so that sums are exact
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
-        self.average, self.since = 0.0, 0.0  # decayed average of the share, and its time
+        self.average: float = 0.0  # what is remembered of the share, and since when
+        self.since: Any = 0.0
         self.turn = 0.0  # the start tag of the next task, in shares per weight
+        self.last = -1  # the number of tasks that had started when one of it did so last
+        self.allowance: float | None = None  # what samples say of it
 
 
 class _Line:
@@ -248,6 +254,7 @@ class Scheduler(TaskScheduler):
         on_misfit: str = "skip",
         order: str = "share",
         half_life: float | None = None,
+        usage: Usage | None = None,
     ) -> None:
         if not isinstance(share, Share):
             raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
@@ -255,15 +262,23 @@ class Scheduler(TaskScheduler):
         for name, (value, known) in options.items():
             if value not in known:
                 raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
-        if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
-            raise InvalidBlock(f"half_life is {half_life!r}; give a finite time > 0, or None")
-        if half_life is not None and order == "arrival":
-            raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
+        if usage is not None and not isinstance(usage, Usage):
+            raise InvalidBlock(f"usage is {brief(usage)}; give one such as fo.online.Usage(half_life=3600)")
+        if usage is not None and half_life is not None:
+            raise InvalidBlock("half_life=h means usage=Usage(h); leave one of the two out")
+        if order == "arrival" and not (usage is None and half_life is None):
+            raise InvalidBlock("order='arrival' compares no shares; leave half_life and usage out")
+        self.usage = Usage(half_life) if usage is None else usage
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
         super().__init__(capacities, share, resources, servers, server_types, placement)
         self._of = f" of {share}"
-        fresh = None if half_life is None else self._key
+        if self.usage.cost is not None or usage is not None:
+            self.requests = Requests(self.instance, self._servers, self.usage.counted(share, self.instance))
+        self._timed, self._plain = self.usage.timed, self.usage.compares_shares
+        fresh = self._key if self._timed and self.usage.every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
+        self._left: _User | None = None  # the last user of whom no task waits any more
+        self._samples = 0  # times between samples that have passed
         self._queues = 0
         self._jobs = 0
         self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
@@ -277,7 +292,7 @@ class Scheduler(TaskScheduler):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of each user, in order of first submission; with ``half_life`` the decayed average."""
+        """Share of each user, in order of first submission; with ``usage`` what is remembered of it."""
         return {name: self._share(user) for name, user in self._users.items()}
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -356,7 +371,7 @@ class Scheduler(TaskScheduler):
         held = self._users.get(user)
         if held is None:
             held = self._users[user] = _User(user, len(self._users))
-            held.since = 0.0 if self._time is None else self._time
+            held.since = self._origin if self._time is None else self._time
         held.weight = held.weight if weight is None else float(weight)
         held.limit = held.limit if limit is None else float(limit)
         key, request, share = asked
@@ -369,7 +384,7 @@ class Scheduler(TaskScheduler):
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
         if not held.waiting:
-            held.turn = max(held.turn, self._turn)
+            self._begin_to_wait(held)
         held.waiting += tasks
         if queue.slot is None and len(queue.jobs) == 1:
             heappush(held.ready, (job, queue.number, queue))
@@ -377,6 +392,17 @@ class Scheduler(TaskScheduler):
             self._return_gangs(held)
         self._enter(held)
         return job
+
+    def _begin_to_wait(self, user: _User) -> None:
+        """Lift a user, if usage does, so that it has no claim on the time when it waited for nothing."""
+        if self._plain:
+            user.turn = max(user.turn, self._turn)
+        elif self.usage.lift:
+            keys = (line.first() for line in (self._line, self._blocked_line))
+            first = min((key for key in keys if key is not None), default=None)
+            other = self._left if first is None else first[-1]
+            if other is not None and other is not user:
+                self.usage.raise_to(user, other, self._time)
 
     def withdraw(self, job: int, at: float | None = None) -> float:
         """Withdraw the waiting tasks of a job.
@@ -419,6 +445,8 @@ class Scheduler(TaskScheduler):
             user.waiting -= left
         else:
             user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
+        if not user.waiting:
+            self._left = user
         if queue.slot is None:
             user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
             heapify(user.ready)
@@ -451,7 +479,7 @@ class Scheduler(TaskScheduler):
         """
         if self._gang:
             return self._gang.pop()
-        if at is not None or self.half_life is not None:
+        if at is not None or self._timed:
             self._advance(at)
         if self._freed and not self._blocked.queues:
             self._freed.clear()
@@ -519,8 +547,8 @@ class Scheduler(TaskScheduler):
         self._freed[row] = None
         user = queue.user
         user.running -= 1
-        if self.half_life is not None:
-            self._settle(user)
+        if self._timed:
+            self.usage.settle(user, self._time)
         user.held -= _share_on(queue, row)
         if user.limit < math.inf:
             self._return_gangs(user)
@@ -534,8 +562,11 @@ class Scheduler(TaskScheduler):
     def _advance(self, at: float | None) -> None:
         """Set the time of a call."""
         if at is None:
-            if self.half_life is not None:
-                raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
+            if self._timed:
+                what = "usage" if self.half_life is None else "half_life"
+                raise InvalidInstance(f"{what} needs the time of every call; {FIX_AT}")
+            return
+        if at == self._time:
             return
         if not (isinstance(at, (int, float, Fraction, np.number)) and -math.inf < at < math.inf):
             raise InvalidInstance(f"at is {at!r}; {FIX_AT}")
@@ -544,44 +575,44 @@ class Scheduler(TaskScheduler):
         elif at < self._time:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
         self._time = at
+        if (every := self.usage.every) is not None:
+            samples = math.floor((at - self._origin) / every)
+            if samples > self._samples:
+                self._sample(self._origin + samples * every, samples - self._samples)
+                self._samples = samples
 
-    def _average(self, user: _User) -> float:
-        """The decayed average of a user's share, now."""
-        assert self.half_life is not None and self._time is not None
-        decay = 2.0 ** (-(self._time - user.since) / self.half_life)
-        return user.present + (user.average - user.present) * decay
+    def _sample(self, at: Any, quanta: int) -> None:
+        """Take a sample of what users hold, and order them by it."""
+        users = list(self._users.values())
+        self.usage.sample(users, at, quanta)
+        for user in users:
+            self._enter(user)
 
     def _share(self, user: _User) -> float:
-        """The current share, or its decayed average."""
-        return user.held / UNIT if self.half_life is None or self._time is None else self._average(user)
-
-    def _settle(self, user: _User) -> None:
-        """Bring a user's average up to now, before its present share changes."""
-        assert self._time is not None
-        user.average, user.since = self._average(user), self._time
+        """The current share, or what is remembered of it."""
+        if self._plain or self._time is None and self._timed:
+            return user.held / UNIT
+        return self.usage.remembered(user, self._time)
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """The sort key of a user, with the user last.
 
-        With decay it is the average times a factor that grows with time, the same for all: the key of a user without
-        tasks is constant, and others do not decrease between events, so entries of the heap are lower bounds.
+        Without samples keys do not decrease between events, so that entries of the heap are lower bounds.
         """
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
         present = to_36_bits(user.present / user.weight)
-        turn = 0.0 if user.held else to_36_bits(user.turn)
-        if self.half_life is None:
-            return present, turn, user.index, user
-        assert self._time is not None
-        average = self._average(user) / user.weight
-        exponent = math.log2(average) + (self._time - self._origin) / self.half_life if average > 0 else -math.inf
-        return round(exponent, 6), present, turn, user.index, user
+        if self._plain:
+            turn = 0.0 if user.held else to_36_bits(user.turn)
+            return present, turn, user.last, user.index, user
+        level = self.usage.level(user, self._time, self._origin)
+        return level, (present if self._timed else 0.0), user.last, user.index, user
 
     def _plain_key(self, queue: _Queue) -> float:
-        """The key of a blocked queue as one number; 0 with decay, where it changes with time."""
+        """The key of a blocked queue as one number; 0 where it changes with time."""
         if self.order == "arrival":
             return queue.jobs[0][0]
-        return 0.0 if self.half_life is not None else self._key(queue.user)[0]
+        return 0.0 if self._timed else self._key(queue.user)[0]
 
     def _enter(self, user: _User) -> None:
         """Update the keys of a user and of its blocked queues; a user at its limit leaves both."""
@@ -595,7 +626,7 @@ class Scheduler(TaskScheduler):
             self._line.put(self._key(user))
         if user.blocked:
             self._blocked_line.put(self._key(user))
-            if self.half_life is None:
+            if not self._timed:
                 keys = self._blocked.keys
                 for queue in user.blocked:
                     keys[queue.slot] = self._plain_key(queue)
@@ -673,14 +704,19 @@ class Scheduler(TaskScheduler):
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
         user.waiting -= many
         user.running += many
-        if self.half_life is not None:
-            self._settle(user)
+        if self._timed:
+            self.usage.settle(user, self._time)
         self._turn = max(self._turn, user.turn)
-        user.turn += sum(_share_on(queue, row) for row in rows) / UNIT / user.weight
-        for row in rows:
-            user.held += _share_on(queue, row)
+        amount = sum(_share_on(queue, row) for row in rows)
+        user.turn += amount / UNIT / user.weight
+        user.last = self._started
+        user.held += amount
+        if not user.waiting:
+            self._left = user
         if self.order == "share":
             user.present = user.held / UNIT
+            if self._timed:
+                self.usage.started(user, amount / UNIT, self._time)
         self._enter(user)
         return self._placed(queue, user.name, job[0], rows)
 

@@ -1,0 +1,460 @@
+"""What a `Scheduler` remembers of past use: by what numbers it compares users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairopt.blocks.base import ByUser
+from fairopt.blocks.shares import Share
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, decayed, kai_weight
+from fairopt.runtime.arrays import Float
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a `Scheduler` remembers of each user's past, per weight; the lowest is next.
+
+    ======================  ======================  =============================================================
+    ``half_life``           ``cost``                 users are compared by
+    ======================  ======================  =============================================================
+    None                    None                     their share now
+    a time                  None                     the average of their share, in which the past decays
+    None                    a dict                   the cost of all tasks that they started, as tokens served
+    a time                  a dict                   the average of the cost of their running tasks
+    ======================  ======================  =============================================================
+
+    Parameters
+    ----------
+    half_life : float, optional
+        Use so long ago counts half. Then every call of the scheduler needs the time ``at``.
+    lift : bool, default True
+        Whether a user who begins to wait is lifted to the least of the users who wait (or, if none does, of the one who
+        did so last), so that idle time earns nothing. Without it a user who was idle is served alone until it caught up.
+    cost : dict of float by resource, optional
+        Cost of a unit of each resource, in place of the share; resources that are not named cost nothing.
+
+    Notes
+    -----
+    The page *Shares that remember* has the formula of each member, its source, and what can be promised.
+
+    Examples
+    --------
+    One slot; A runs alone for 50 s, then B joins:
+
+    >>> import fairopt as fo
+    >>> def order(usage):
+    ...     scheduler, users = fo.Scheduler([1], usage=usage), ""
+    ...     for second in range(56):
+    ...         if second in (0, 50):
+    ...             _ = scheduler.submit("AB"[second // 50], [1], tasks=99, at=second)
+    ...         task = scheduler.next_task(at=second)
+    ...         users += task.user
+    ...         scheduler.finish(task, at=second + 1)
+    ...     return users[50:]
+    >>> order(fo.online.Usage(half_life=1000)), order(fo.online.Usage(half_life=1000, lift=False))
+    ('BABABA', 'BBBBBB')
+    """
+
+    half_life: float | None = None
+    lift: bool = True
+    cost: Mapping[str, float] | None = None
+
+    least: ClassVar[float] = 0.0  # of the number that is compared
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for key in ("half_life", "sampling", "quantum"):
+            value = getattr(self, key, None)
+            if value is not None and not (_is_number(value) and 0 < value < math.inf):
+                raise InvalidBlock(f"{name}: {key} is {value!r}; give a finite time > 0" + _OR_NONE.get(key, ""))
+        if not isinstance(self.lift, bool):
+            raise InvalidBlock(f"{name}: lift is {self.lift!r}; give True or False")
+        if self.cost is None:
+            return
+        if not isinstance(self.cost, Mapping):
+            raise InvalidBlock(f"{name}: cost is {self.cost!r}; give a dict by resource, such as {{'gpu': 1}}")
+        for resource, value in self.cost.items():
+            if not (_is_number(value) and 0 <= value < math.inf):
+                raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
+        object.__setattr__(self, "cost", ByUser(self.cost))
+
+    # -- what the scheduler asks; a user has present, average, since, turn, weight, allowance, running and waiting ------
+
+    @property
+    def every(self) -> float | None:
+        """Time between two samples; None if time is continuous."""
+        return None
+
+    @property
+    def timed(self) -> bool:
+        """Whether calls need the time."""
+        return self.half_life is not None or self.every is not None
+
+    @property
+    def compares_shares(self) -> bool:
+        """Whether only what users hold now is compared."""
+        return not self.timed and self.cost is None
+
+    def counted(self, share: Share, instance: Instance) -> Share:
+        """What is counted of a task: the share, or the cost."""
+        if self.cost is None:
+            return share
+        for resource in self.cost:
+            if resource not in instance.resources:
+                raise InvalidInstance(f"usage has a cost of {resource!r}; {nearest(resource, instance.resources)}")
+        return _Cost(tuple(self.cost.get(name, 0.0) for name in instance.resources))
+
+    def remembered(self, user: Any, now: Any) -> float:
+        """The number that is compared, before weights."""
+        if self.half_life is None:
+            return float(user.turn * user.weight)
+        present: float = user.present
+        elapsed = now - user.since
+        if not elapsed or user.average == present:
+            return float(user.average)
+        return present + (user.average - present) * 2.0 ** (-elapsed / self.half_life)
+
+    def level(self, user: Any, now: Any, origin: Any) -> float:
+        """What users are ordered by: times a factor that grows with time, it is constant while a user is idle."""
+        if self.half_life is None:
+            return float(user.turn)
+        average = self.remembered(user, now)
+        if average < self.least:
+            average = self.least
+        if average <= 0:
+            return -math.inf
+        return round(math.log2(average / user.weight) + float(now - origin) / self.half_life, 6)
+
+    def settle(self, user: Any, now: Any) -> None:
+        """Bring a user up to now, before what it holds changes."""
+        user.average, user.since = self.remembered(user, now), now
+
+    def started(self, user: Any, amount: float, now: Any) -> None:
+        """Count what has just started."""
+
+    def raise_to(self, user: Any, other: Any, now: Any) -> None:
+        """Lift a user who begins to wait to another."""
+        if self.half_life is None:
+            user.turn = max(user.turn, other.turn)
+        else:
+            least = self.remembered(other, now) / other.weight * user.weight
+            user.average, user.since = max(self.remembered(user, now), least), now
+
+    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        """Bring all users up to a sample; ``quanta`` times have passed since the last one."""
+
+
+_OR_NONE = {"half_life": ", or None"}  # where there is a choice
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _needs_half_life(usage: Usage) -> None:
+    """Refuse None as a half-life, which these schedulers always have."""
+    if usage.half_life is None:
+        raise InvalidBlock(f"{type(usage).__name__}: half_life is None; give a finite time > 0")
+    Usage.__post_init__(usage)
+
+
+@dataclass(frozen=True, repr=False)
+class _Cost(Share):
+    """The cost of one task."""
+
+    costs: tuple[float, ...]
+    by_row = True
+
+    def per_task(self, instance: Instance) -> Float:
+        return np.asarray(instance.demands @ np.array(self.costs))
+
+
+@dataclass(frozen=True)
+class VTC(Usage):
+    """Virtual token counters (Sheng et al., OSDI 2024, Algorithm 2): the least weighted tokens served, with lift.
+
+    Parameters
+    ----------
+    lift : bool, default True
+        Without it, the paper's *least counter first*, a client who was idle catches up.
+    cost : dict of float by resource, optional
+        Weights of the tokens of a request; default 1 for ``input`` and 2 for ``output``, as in the paper. A request is
+        charged when it starts, as in the paper's variant that knows the lengths.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.VTC(cost={"prefill": 1, "decode": 4})
+    VTC(lift=True, cost={'decode': 4.0, 'prefill': 1.0})
+    """
+
+    cost: Mapping[str, float] | None = field(default_factory=lambda: {"input": 1.0, "output": 2.0})
+    half_life: float | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cost is None:
+            raise InvalidBlock("VTC: cost is None; give the weights of tokens, such as {'input': 1, 'output': 2}")
+
+
+@dataclass(frozen=True)
+class Slurm(Usage):
+    """Slurm's multifactor priority: the highest 2^(-U/S) of decayed usage U and shares S.
+
+    Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U. `fairopt.policies.FairTree`
+    is what Fair Tree steers to with accounts.
+
+    Parameters
+    ----------
+    half_life : float, default 7 days
+        ``PriorityDecayHalfLife``.
+    cost : dict of float by resource, optional
+        Billing weights. Default: the share of the scheduler.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.Slurm(cost={"cpu": 1, "gpu": 20})
+    Slurm(half_life=604800.0, cost={'cpu': 1.0, 'gpu': 20.0})
+    """
+
+    half_life: float | None = 7 * DAY
+    lift: bool = field(default=False, init=False, repr=False)
+
+    __post_init__ = _needs_half_life
+
+
+@dataclass(frozen=True)
+class HTCondor(Usage):
+    """HTCondor's effective user priority: the lowest decayed average of cores, at least 0.5, over the weight.
+
+    A weight is the inverse of a priority factor. HTCondor divides the matches of a cycle in inverse proportion to
+    priorities; here the lowest is next.
+
+    Parameters
+    ----------
+    half_life : float, default 1 day
+        ``PRIORITY_HALFLIFE``.
+    cost : dict of float by resource, optional
+        What counts as a core. Default: 1 for ``cpu``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.HTCondor()
+    HTCondor(half_life=86400.0, cost={'cpu': 1.0})
+    """
+
+    half_life: float | None = DAY
+    lift: bool = field(default=False, init=False, repr=False)
+    cost: Mapping[str, float] | None = field(default_factory=lambda: {"cpu": 1.0})
+
+    least = LEAST_PRIORITY
+    __post_init__ = _needs_half_life
+
+
+@dataclass(frozen=True)
+class Kueue(Usage):
+    """Kueue's admission fair sharing: the lowest average of what was in use at samples, plus a penalty by admission.
+
+    Parameters
+    ----------
+    half_life : float, default 7 days
+        ``usageHalfLifeTime``.
+    cost : dict of float by resource, optional
+        ``resourceWeights``; resources that are not named have 1.
+    sampling : float, default 300
+        ``usageSamplingInterval``. What is in use at a sample counts for all of the time since the last one; an admission
+        counts at once as much as running from one sample to the next.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.Kueue(half_life=3600)
+    Kueue(half_life=3600, cost=None, sampling=300.0)
+    """
+
+    half_life: float | None = 7 * DAY
+    lift: bool = field(default=False, init=False, repr=False)
+    sampling: float = 300.0
+
+    __post_init__ = _needs_half_life
+
+    @property
+    def every(self) -> float | None:
+        return self.sampling
+
+    def counted(self, share: Share, instance: Instance) -> Share:
+        cost = dict.fromkeys(instance.resources, 1.0) | dict(self.cost or {})
+        return Usage(cost=cost).counted(share, instance)
+
+    def remembered(self, user: Any, now: Any) -> float:
+        return float(user.average)
+
+    def level(self, user: Any, now: Any, origin: Any) -> float:
+        return float(user.average / user.weight)
+
+    def settle(self, user: Any, now: Any) -> None:
+        pass  # only samples and admissions count
+
+    def started(self, user: Any, amount: float, now: Any) -> None:
+        half_life = self.half_life or math.inf
+        user.average = decayed(user.average, user.present, float(now - user.since), half_life)
+        user.average, user.since = user.average + afs_penalty(amount, self.sampling, half_life), now
+
+    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        for user in users:
+            self.started(user, 0.0, now)
+
+
+@dataclass(frozen=True)
+class KAI(Usage):
+    """KAI's time-aware fairness: the lowest share over the weight max(0, w + k (w - u)), u being past use.
+
+    KAI first divides resources by these weights; here the lowest is next. Past use is the decayed average of the share,
+    not an average over a window.
+
+    Parameters
+    ----------
+    half_life : float, default 7 days
+        ``halfLifePeriod``.
+    cost : dict of float by resource, optional
+        In place of the share, as parts of the cluster.
+    k : float, default 1
+        ``kValue``; 0 remembers nothing.
+    sampling : float, default 60
+        Weights follow use at such times.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.KAI(k=2)
+    KAI(half_life=604800.0, cost=None, k=2, sampling=60.0)
+    """
+
+    half_life: float | None = 7 * DAY
+    lift: bool = field(default=False, init=False, repr=False)
+    k: float = 1.0
+    sampling: float = 60.0
+
+    def __post_init__(self) -> None:
+        _needs_half_life(self)
+        if not (_is_number(self.k) and 0 <= self.k < math.inf):
+            raise InvalidBlock(f"KAI: k is {self.k!r}; give a finite number >= 0")
+
+    @property
+    def every(self) -> float | None:
+        return self.sampling
+
+    def level(self, user: Any, now: Any, origin: Any) -> float:
+        weight = kai_weight(user.weight, 0.0, self.k) if user.allowance is None else user.allowance
+        return float(user.present / weight) if weight else math.inf
+
+    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        total = sum(user.weight for user in users if user.running or user.waiting)
+        for user in users:  # weights times their total, which newcomers then need not know
+            user.allowance = kai_weight(user.weight, self.remembered(user, now) * total, self.k)
+
+
+@dataclass(frozen=True)
+class Karma(Usage):
+    """Karma (Vuppalapati et al., OSDI 2023): users below their guarantee first, then the one with most credits.
+
+    A quantum brings each user its part of the public share as credits. What a user holds above its guarantee costs
+    credits; who has nothing waiting and holds less earns them as far as others borrow, the poorest first. Newcomers have
+    the mean of all credits. `fairopt.online.memory.karma` is the original, which gives slices anew in each quantum.
+
+    Parameters
+    ----------
+    cost : dict of float by resource, optional
+        In place of the share, as parts of the cluster.
+    alpha : float, default 0.5
+        The public part of the cluster; weights divide the rest as guarantees.
+    quantum : float, default 60
+        Time between two updates of credits.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.Karma(alpha=0.2)
+    Karma(cost=None, alpha=0.2, quantum=60.0)
+    """
+
+    half_life: float | None = field(default=None, init=False, repr=False)
+    lift: bool = field(default=False, init=False, repr=False)
+    alpha: float = 0.5
+    quantum: float = 60.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (_is_number(self.alpha) and 0 <= self.alpha <= 1):
+            raise InvalidBlock(f"Karma: alpha is {self.alpha!r}; give a number from 0 to 1")
+
+    @property
+    def every(self) -> float | None:
+        return self.quantum
+
+    def remembered(self, user: Any, now: Any) -> float:
+        return float(user.average)
+
+    def level(self, user: Any, now: Any, origin: Any) -> float:
+        below = not user.held if user.allowance is None else user.present < user.allowance
+        return -math.inf if below else -float(user.average / user.weight)
+
+    def settle(self, user: Any, now: Any) -> None:
+        pass  # only quanta count
+
+    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        total = sum(user.weight for user in users)
+        known = [user.average / user.weight for user in users if user.allowance is not None]
+        mean, borrowed = sum(known) / len(known) if known else 0.0, 0.0
+        offers = []
+        for user in users:
+            if user.allowance is None:
+                user.average = mean * user.weight
+            user.allowance = (1 - self.alpha) * user.weight / total
+            above = user.present - user.allowance
+            user.average += quanta * (self.alpha * user.weight / total - max(0.0, above))
+            borrowed += quanta * max(0.0, above)
+            if above < 0 and not user.waiting:
+                offers.append((user, -quanta * above))
+        _raise_poorest(offers, borrowed)
+
+
+def _raise_poorest(offers: list[tuple[Any, float]], amount: float) -> None:
+    """Raise the lowest credits per weight to a common level, each by at most what it offers."""
+    corners = []
+    for user, most in offers:
+        start = user.average / user.weight
+        corners += [(start, user.weight), (start + most / user.weight, -user.weight)]
+    corners.sort()
+    level, slope, left = -math.inf, 0.0, amount
+    for at, change in corners:
+        if slope > 0 and (at - level) * slope >= left:
+            level += left / slope
+            break
+        left -= (at - level) * slope if slope > 0 else 0.0
+        level, slope = at, slope + change
+    for user, most in offers:
+        user.average += min(max(0.0, level * user.weight - user.average), most)
+
+
+NAMES: dict[str, type[Usage]] = {
+    "usage": Usage,
+    "vtc": VTC,
+    "karma": Karma,
+    "slurm": Slurm,
+    "fair-tree": Slurm,
+    "kai": KAI,
+    "kueue": Kueue,
+    "htcondor": HTCondor,
+}

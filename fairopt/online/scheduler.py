@@ -86,10 +86,10 @@ class _User:
 class _Line:
     """A priority queue of users: a heap of keys that end with the user; a new key replaces the user's old one."""
 
-    def __init__(self, fresh: Callable[[_User], tuple[Any, ...]] | None) -> None:
+    def __init__(self, fresh: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None) -> None:
         self.heap: list[tuple[Any, ...]] = []
         self.counts: dict[_User, tuple[Any, ...]] = {}  # the valid key of each user
-        self.fresh = fresh  # the current key, if keys increase with time
+        self.fresh = fresh  # the current key of the same user, if keys increase with time
 
     def put(self, key: tuple[Any, ...]) -> None:
         """Set the key of a user."""
@@ -110,7 +110,7 @@ class _Line:
             key = heap[0]
             if counts.get(key[-1]) is not key:
                 heappop(heap)
-            elif self.fresh is not None and (now := self.fresh(key[-1])) != key:
+            elif self.fresh is not None and (now := self.fresh(key)) is not key:
                 counts[key[-1]] = now
                 heapreplace(heap, now)
             else:
@@ -273,9 +273,9 @@ class Scheduler(TaskScheduler):
         super().__init__(capacities, share, resources, servers, server_types, placement)
         self._of = f" of {share}"
         if self.usage.cost is not None or usage is not None:
-            self.requests = Requests(self.instance, self._servers, self.usage.counted(share, self.instance))
-        self._timed, self._plain = self.usage.timed, self.usage.compares_shares
-        fresh = self._key if self._timed and self.usage.every is None else None
+            self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
+        self._timed, self._plain = self.usage._timed, self.usage._compares_shares
+        fresh = self._fresh if self._timed and self.usage._every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._left: _User | None = None  # the last user of whom no task waits any more
         self._samples = 0  # times between samples that have passed
@@ -402,7 +402,7 @@ class Scheduler(TaskScheduler):
             first = min((key for key in keys if key is not None), default=None)
             other = self._left if first is None else first[-1]
             if other is not None and other is not user:
-                self.usage.raise_to(user, other, self._time)
+                self.usage._raise_to(user, other, self._time)
 
     def withdraw(self, job: int, at: float | None = None) -> float:
         """Withdraw the waiting tasks of a job.
@@ -548,7 +548,7 @@ class Scheduler(TaskScheduler):
         user = queue.user
         user.running -= 1
         if self._timed:
-            self.usage.settle(user, self._time)
+            self.usage._settle(user, self._time)
         user.held -= _share_on(queue, row)
         if user.limit < math.inf:
             self._return_gangs(user)
@@ -575,7 +575,7 @@ class Scheduler(TaskScheduler):
         elif at < self._time:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
         self._time = at
-        if (every := self.usage.every) is not None:
+        if (every := self.usage._every) is not None:
             samples = math.floor((at - self._origin) / every)
             if samples > self._samples:
                 self._sample(self._origin + samples * every, samples - self._samples)
@@ -584,7 +584,7 @@ class Scheduler(TaskScheduler):
     def _sample(self, at: Any, quanta: int) -> None:
         """Take a sample of what users hold, and order them by it."""
         users = list(self._users.values())
-        self.usage.sample(users, at, quanta)
+        self.usage._sample(users, at, quanta)
         for user in users:
             self._enter(user)
 
@@ -592,7 +592,7 @@ class Scheduler(TaskScheduler):
         """The current share, or what is remembered of it."""
         if self._plain or self._time is None and self._timed:
             return user.held / UNIT
-        return self.usage.remembered(user, self._time)
+        return self.usage._remembered(user, self._time)
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """The sort key of a user, with the user last.
@@ -605,8 +605,14 @@ class Scheduler(TaskScheduler):
         if self._plain:
             turn = 0.0 if user.held else to_36_bits(user.turn)
             return present, turn, user.last, user.index, user
-        level = self.usage.level(user, self._time, self._origin)
-        return level, (present if self._timed else 0.0), user.last, user.index, user
+        level = self.usage._level(user, self._time, self._origin)
+        return level, (present if self._timed else 0.0), user.last, user.index, self._time, user
+
+    def _fresh(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The current key of a user with a key, which is constant while the user is idle and its average counts."""
+        *_, since, user = key
+        constant = since == self._time or not (user.held or self.usage._least)
+        return key if constant else self._key(user)
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a blocked queue as one number; 0 where it changes with time."""
@@ -705,7 +711,7 @@ class Scheduler(TaskScheduler):
         user.waiting -= many
         user.running += many
         if self._timed:
-            self.usage.settle(user, self._time)
+            self.usage._settle(user, self._time)
         self._turn = max(self._turn, user.turn)
         amount = sum(_share_on(queue, row) for row in rows)
         user.turn += amount / UNIT / user.weight
@@ -716,7 +722,7 @@ class Scheduler(TaskScheduler):
         if self.order == "share":
             user.present = user.held / UNIT
             if self._timed:
-                self.usage.started(user, amount / UNIT, self._time)
+                self.usage._started(user, amount / UNIT, self._time)
         self._enter(user)
         return self._placed(queue, user.name, job[0], rows)
 

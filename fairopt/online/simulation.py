@@ -170,7 +170,7 @@ class _Run:
         durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
         ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
         next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
-        if ours and not self.scheduler.usage.timed:  # it needs no times
+        if ours and not self.scheduler.usage._timed:  # it needs no times
             ask, ends_now = self.scheduler.next_task, self.scheduler.finish
             next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
         submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
@@ -250,7 +250,7 @@ class _Run:
 
         def submit(k: int, now: Any) -> int:
             job = table.jobs[k]
-            if scheduler.usage.timed:
+            if scheduler.usage._timed:
                 scheduler._advance(now)
             return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
 
@@ -324,7 +324,7 @@ def _name(scheduler: Any) -> str:
     """The default name of a run: the share that is levelled and options, or the scheduler's label."""
     if not isinstance(scheduler, Scheduler):
         return label(scheduler)
-    usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
+    usual: dict[str, Any] = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
     if scheduler.half_life is None:
         usual["usage"] = Usage()
     given = {key: getattr(scheduler, key) for key in usual}

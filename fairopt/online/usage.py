@@ -68,14 +68,19 @@ class Usage:
     lift: bool = True
     cost: Mapping[str, float] | None = None
 
-    least: ClassVar[float] = 0.0  # of the number that is compared
+    _least: ClassVar[float] = 0.0  # of the number that is compared
+    _always: ClassVar[str | None] = None  # the option that is never None
 
     def __post_init__(self) -> None:
         name = type(self).__name__
         for key in ("half_life", "sampling", "quantum"):
             value = getattr(self, key, None)
             if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                raise InvalidBlock(f"{name}: {key} is {value!r}; give a finite time > 0" + _OR_NONE.get(key, ""))
+                or_none = "" if self._always == key or key != "half_life" else ", or None"
+                raise InvalidBlock(f"{name}: {key} is {value!r}; give a finite time > 0{or_none}")
+        if self._always is not None and getattr(self, self._always) is None:
+            such = {"half_life": "a time such as 3600", "cost": "weights such as {'input': 1, 'output': 2}"}
+            raise InvalidBlock(f"{name}: {self._always} is None; give {such[self._always]}")
         if not isinstance(self.lift, bool):
             raise InvalidBlock(f"{name}: lift is {self.lift!r}; give True or False")
         if self.cost is None:
@@ -90,21 +95,21 @@ class Usage:
     # -- what the scheduler asks; a user has present, average, since, turn, weight, allowance, running and waiting ------
 
     @property
-    def every(self) -> float | None:
+    def _every(self) -> float | None:
         """Time between two samples; None if time is continuous."""
         return None
 
     @property
-    def timed(self) -> bool:
+    def _timed(self) -> bool:
         """Whether calls need the time."""
-        return self.half_life is not None or self.every is not None
+        return self.half_life is not None or self._every is not None
 
     @property
-    def compares_shares(self) -> bool:
+    def _compares_shares(self) -> bool:
         """Whether only what users hold now is compared."""
-        return not self.timed and self.cost is None
+        return not self._timed and self.cost is None
 
-    def counted(self, share: Share, instance: Instance) -> Share:
+    def _counted(self, share: Share, instance: Instance) -> Share:
         """What is counted of a task: the share, or the cost."""
         if self.cost is None:
             return share
@@ -113,7 +118,7 @@ class Usage:
                 raise InvalidInstance(f"usage has a cost of {resource!r}; {nearest(resource, instance.resources)}")
         return _Cost(tuple(self.cost.get(name, 0.0) for name in instance.resources))
 
-    def remembered(self, user: Any, now: Any) -> float:
+    def _remembered(self, user: Any, now: Any) -> float:
         """The number that is compared, before weights."""
         if self.half_life is None:
             return float(user.turn * user.weight)
@@ -123,48 +128,38 @@ class Usage:
             return float(user.average)
         return present + (user.average - present) * 2.0 ** (-elapsed / self.half_life)
 
-    def level(self, user: Any, now: Any, origin: Any) -> float:
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
         """What users are ordered by: times a factor that grows with time, it is constant while a user is idle."""
         if self.half_life is None:
             return float(user.turn)
-        average = self.remembered(user, now)
-        if average < self.least:
-            average = self.least
+        average = self._remembered(user, now)
+        if average < self._least:
+            average = self._least
         if average <= 0:
             return -math.inf
         return round(math.log2(average / user.weight) + float(now - origin) / self.half_life, 6)
 
-    def settle(self, user: Any, now: Any) -> None:
+    def _settle(self, user: Any, now: Any) -> None:
         """Bring a user up to now, before what it holds changes."""
-        user.average, user.since = self.remembered(user, now), now
+        user.average, user.since = self._remembered(user, now), now
 
-    def started(self, user: Any, amount: float, now: Any) -> None:
+    def _started(self, user: Any, amount: float, now: Any) -> None:
         """Count what has just started."""
 
-    def raise_to(self, user: Any, other: Any, now: Any) -> None:
+    def _raise_to(self, user: Any, other: Any, now: Any) -> None:
         """Lift a user who begins to wait to another."""
         if self.half_life is None:
             user.turn = max(user.turn, other.turn)
         else:
-            least = self.remembered(other, now) / other.weight * user.weight
-            user.average, user.since = max(self.remembered(user, now), least), now
+            least = self._remembered(other, now) / other.weight * user.weight
+            user.average, user.since = max(self._remembered(user, now), least), now
 
-    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         """Bring all users up to a sample; ``quanta`` times have passed since the last one."""
-
-
-_OR_NONE = {"half_life": ", or None"}  # where there is a choice
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def _needs_half_life(usage: Usage) -> None:
-    """Refuse None as a half-life, which these schedulers always have."""
-    if usage.half_life is None:
-        raise InvalidBlock(f"{type(usage).__name__}: half_life is None; give a finite time > 0")
-    Usage.__post_init__(usage)
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,10 +195,7 @@ class VTC(Usage):
     cost: Mapping[str, float] | None = field(default_factory=lambda: {"input": 1.0, "output": 2.0})
     half_life: float | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cost is None:
-            raise InvalidBlock("VTC: cost is None; give the weights of tokens, such as {'input': 1, 'output': 2}")
+    _always = "cost"
 
 
 @dataclass(frozen=True)
@@ -230,7 +222,7 @@ class Slurm(Usage):
     half_life: float | None = 7 * DAY
     lift: bool = field(default=False, init=False, repr=False)
 
-    __post_init__ = _needs_half_life
+    _always = "half_life"
 
 
 @dataclass(frozen=True)
@@ -258,8 +250,8 @@ class HTCondor(Usage):
     lift: bool = field(default=False, init=False, repr=False)
     cost: Mapping[str, float] | None = field(default_factory=lambda: {"cpu": 1.0})
 
-    least = LEAST_PRIORITY
-    __post_init__ = _needs_half_life
+    _least = LEAST_PRIORITY
+    _always = "half_life"
 
 
 @dataclass(frozen=True)
@@ -287,33 +279,33 @@ class Kueue(Usage):
     lift: bool = field(default=False, init=False, repr=False)
     sampling: float = 300.0
 
-    __post_init__ = _needs_half_life
+    _always = "half_life"
 
     @property
-    def every(self) -> float | None:
+    def _every(self) -> float | None:
         return self.sampling
 
-    def counted(self, share: Share, instance: Instance) -> Share:
+    def _counted(self, share: Share, instance: Instance) -> Share:
         cost = dict.fromkeys(instance.resources, 1.0) | dict(self.cost or {})
-        return Usage(cost=cost).counted(share, instance)
+        return Usage(cost=cost)._counted(share, instance)
 
-    def remembered(self, user: Any, now: Any) -> float:
+    def _remembered(self, user: Any, now: Any) -> float:
         return float(user.average)
 
-    def level(self, user: Any, now: Any, origin: Any) -> float:
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
         return float(user.average / user.weight)
 
-    def settle(self, user: Any, now: Any) -> None:
+    def _settle(self, user: Any, now: Any) -> None:
         pass  # only samples and admissions count
 
-    def started(self, user: Any, amount: float, now: Any) -> None:
+    def _started(self, user: Any, amount: float, now: Any) -> None:
         half_life = self.half_life or math.inf
         user.average = decayed(user.average, user.present, float(now - user.since), half_life)
         user.average, user.since = user.average + afs_penalty(amount, self.sampling, half_life), now
 
-    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         for user in users:
-            self.started(user, 0.0, now)
+            self._started(user, 0.0, now)
 
 
 @dataclass(frozen=True)
@@ -346,23 +338,25 @@ class KAI(Usage):
     k: float = 1.0
     sampling: float = 60.0
 
+    _always = "half_life"
+
     def __post_init__(self) -> None:
-        _needs_half_life(self)
+        super().__post_init__()
         if not (_is_number(self.k) and 0 <= self.k < math.inf):
             raise InvalidBlock(f"KAI: k is {self.k!r}; give a finite number >= 0")
 
     @property
-    def every(self) -> float | None:
+    def _every(self) -> float | None:
         return self.sampling
 
-    def level(self, user: Any, now: Any, origin: Any) -> float:
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
         weight = kai_weight(user.weight, 0.0, self.k) if user.allowance is None else user.allowance
         return float(user.present / weight) if weight else math.inf
 
-    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         total = sum(user.weight for user in users if user.running or user.waiting)
         for user in users:  # weights times their total, which newcomers then need not know
-            user.allowance = kai_weight(user.weight, self.remembered(user, now) * total, self.k)
+            user.allowance = kai_weight(user.weight, self._remembered(user, now) * total, self.k)
 
 
 @dataclass(frozen=True)
@@ -400,20 +394,20 @@ class Karma(Usage):
             raise InvalidBlock(f"Karma: alpha is {self.alpha!r}; give a number from 0 to 1")
 
     @property
-    def every(self) -> float | None:
+    def _every(self) -> float | None:
         return self.quantum
 
-    def remembered(self, user: Any, now: Any) -> float:
+    def _remembered(self, user: Any, now: Any) -> float:
         return float(user.average)
 
-    def level(self, user: Any, now: Any, origin: Any) -> float:
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
         below = not user.held if user.allowance is None else user.present < user.allowance
         return -math.inf if below else -float(user.average / user.weight)
 
-    def settle(self, user: Any, now: Any) -> None:
+    def _settle(self, user: Any, now: Any) -> None:
         pass  # only quanta count
 
-    def sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         total = sum(user.weight for user in users)
         known = [user.average / user.weight for user in users if user.allowance is not None]
         mean, borrowed = sum(known) / len(known) if known else 0.0, 0.0

@@ -88,7 +88,7 @@ def level_fs(shares: float, usage: float) -> float:
     return shares / usage if usage else math.inf
 
 
-# -- KAI, Kueue, HTCondor -----------------------------------------------------------------------------------------------
+# -- KAI, Kueue, HTCondor ---------------------------------------------------------------------------------------------
 
 
 def kai_weight(weight: float, usage: float, k: float) -> float:
@@ -128,9 +128,9 @@ def karma(
     """Slices and credits of users after one quantum of Karma, of which the fraction ``alpha`` is public.
 
     Each user is guaranteed an equal part of the rest, and is given an equal part of the public slices as credits. A
-    slice above the guarantee costs a credit, and goes to the user with most credits; who demands less than its guarantee
-    earns a credit for each slice that others borrow, the poorest first. Equals are ordered by what they still want (or
-    offer), then as given.
+    slice above the guarantee costs a credit, and goes to the user with most credits. Who demands less than its
+    guarantee earns a credit for each slice that others borrow, the poorest first. Equals are ordered by what they still
+    want (or offer), then as given.
     """
     if not 0 <= alpha <= 1:
         raise InvalidBlock(f"alpha is {alpha!r}; give a number from 0 to 1")

@@ -274,7 +274,7 @@ class Scheduler(TaskScheduler):
         self._of = f" of {share}"
         if self.usage.cost is not None or usage is not None:
             self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
-        self._timed, self._plain = self.usage._timed, self.usage._compares_shares
+        self._timed, self._plain, self._least = self.usage._timed, self.usage._compares_shares, self.usage._least
         fresh = self._fresh if self._timed and self.usage._every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._left: _User | None = None  # the last user of whom no task waits any more
@@ -590,7 +590,7 @@ class Scheduler(TaskScheduler):
 
     def _share(self, user: _User) -> float:
         """The current share, or what is remembered of it."""
-        if self._plain or self._time is None and self._timed:
+        if self._plain or (self._time is None and self._timed):
             return user.held / UNIT
         return self.usage._remembered(user, self._time)
 
@@ -601,18 +601,18 @@ class Scheduler(TaskScheduler):
         """
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
-        present = to_36_bits(user.present / user.weight)
         if self._plain:
             turn = 0.0 if user.held else to_36_bits(user.turn)
-            return present, turn, user.last, user.index, user
+            return to_36_bits(user.present / user.weight), turn, user.last, user.index, user
         level = self.usage._level(user, self._time, self._origin)
-        return level, (present if self._timed else 0.0), user.last, user.index, self._time, user
+        present = user.present / user.weight if self._timed else 0.0  # equals are rare: not rounded
+        return level, present, user.last, user.index, self._time, user
 
     def _fresh(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """The current key of a user with a key, which is constant while the user is idle and its average counts."""
-        *_, since, user = key
-        constant = since == self._time or not (user.held or self.usage._least)
-        return key if constant else self._key(user)
+        if key[-2] == self._time or not (key[-1].held or self._least):
+            return key
+        return self._key(key[-1])
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a blocked queue as one number; 0 where it changes with time."""

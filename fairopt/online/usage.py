@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +38,8 @@ class Usage:
         Use so long ago counts half. Then every call of the scheduler needs the time ``at``.
     lift : bool, default True
         Whether a user who begins to wait is lifted to the least of the users who wait (or, if none does, of the one who
-        did so last), so that idle time earns nothing. Without it a user who was idle is served alone until it caught up.
+        did so last), so that idle time earns nothing. Without it a user who was idle is served alone until it has
+        caught up.
     cost : dict of float by resource, optional
         Cost of a unit of each resource, in place of the share; resources that are not named cost nothing.
 
@@ -92,7 +93,7 @@ class Usage:
                 raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
         object.__setattr__(self, "cost", ByUser(self.cost))
 
-    # -- what the scheduler asks; a user has present, average, since, turn, weight, allowance, running and waiting ------
+    # -- what the scheduler asks of its users ---------------------------------------------------------------------
 
     @property
     def _every(self) -> float | None:
@@ -132,7 +133,9 @@ class Usage:
         """What users are ordered by: times a factor that grows with time, it is constant while a user is idle."""
         if self.half_life is None:
             return float(user.turn)
-        average = self._remembered(user, now)
+        average: float = user.average
+        if (elapsed := now - user.since) and average != (present := user.present):
+            average = present + (average - present) * 2.0 ** (-elapsed / self.half_life)  # as remembered, inlined
         if average < self._least:
             average = self._least
         if average <= 0:
@@ -202,8 +205,8 @@ class VTC(Usage):
 class Slurm(Usage):
     """Slurm's multifactor priority: the highest 2^(-U/S) of decayed usage U and shares S.
 
-    Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U. `fairopt.policies.FairTree`
-    is what Fair Tree steers to with accounts.
+    Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U. With accounts,
+    `fairopt.policies.FairTree` is what Fair Tree steers to.
 
     Parameters
     ----------
@@ -265,8 +268,8 @@ class Kueue(Usage):
     cost : dict of float by resource, optional
         ``resourceWeights``; resources that are not named have 1.
     sampling : float, default 300
-        ``usageSamplingInterval``. What is in use at a sample counts for all of the time since the last one; an admission
-        counts at once as much as running from one sample to the next.
+        ``usageSamplingInterval``. What is in use at a sample counts for all of the time since the last one; an
+        admission counts at once as much as running from one sample to the next.
 
     Examples
     --------
@@ -364,8 +367,8 @@ class Karma(Usage):
     """Karma (Vuppalapati et al., OSDI 2023): users below their guarantee first, then the one with most credits.
 
     A quantum brings each user its part of the public share as credits. What a user holds above its guarantee costs
-    credits; who has nothing waiting and holds less earns them as far as others borrow, the poorest first. Newcomers have
-    the mean of all credits. `fairopt.online.memory.karma` is the original, which gives slices anew in each quantum.
+    credits. Who has nothing waiting and holds less earns them as far as others borrow, the poorest first. Newcomers
+    have the mean of all credits. `fairopt.online.memory.karma` is the original, which gives slices anew each quantum.
 
     Parameters
     ----------
@@ -443,7 +446,7 @@ def _raise_poorest(offers: list[tuple[Any, float]], amount: float) -> None:
 
 
 NAMES: dict[str, type[Usage]] = {
-    "usage": Usage,
+    "decayed": Usage,
     "vtc": VTC,
     "karma": Karma,
     "slurm": Slurm,
@@ -452,3 +455,23 @@ NAMES: dict[str, type[Usage]] = {
     "kueue": Kueue,
     "htcondor": HTCondor,
 }
+
+
+def named_usage(text: str) -> Usage:
+    """A usage from a short name with options and costs of resources, as ``kai:k=2`` or ``vtc:input=1,output=2``."""
+    name, _, rest = text.strip().partition(":")
+    kind = NAMES.get(name.lower())
+    if kind is None:
+        raise InvalidBlock(f"no usage {name!r}; {nearest(name.lower(), NAMES)}")
+    options, cost = dict[str, Any](), dict[str, float]()
+    known = {one.name for one in fields(kind) if one.init and one.name not in ("lift", "cost")}
+    for word in filter(None, map(str.strip, rest.split(","))):
+        key, _, value = word.partition("=")
+        try:
+            (options if key in known else cost)[key] = float(value)
+        except ValueError:
+            fix = f"write {name}:{key or 'half_life'}=2, say, with numbers"
+            raise InvalidBlock(f"usage {text!r}: {word!r} is no option; {fix}") from None
+    if cost:
+        options["cost"] = cost
+    return kind(**options)

@@ -274,7 +274,7 @@ class Scheduler(TaskScheduler):
         self._of = f" of {share}"
         if self.usage.cost is not None or usage is not None:
             self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
-        self._timed, self._plain, self._least = self.usage._timed, self.usage._compares_shares, self.usage._least
+        self._timed, self._plain = self.usage._timed, self.usage._compares_shares
         fresh = self._fresh if self._timed and self.usage._every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._left: _User | None = None  # the last user of whom no task waits any more
@@ -609,10 +609,12 @@ class Scheduler(TaskScheduler):
         return level, present, user.last, user.index, self._time, user
 
     def _fresh(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The current key of a user with a key, which is constant while the user is idle and its average counts."""
-        if key[-2] == self._time or not (key[-1].held or self._least):
+        """The current key of a user with a key, which is constant while the user is idle."""
+        user = key[-1]
+        if key[-2] == self._time or not user.held:
             return key
-        return self._key(key[-1])
+        level = self.usage._level(user, self._time, self._origin)
+        return level, user.present / user.weight, user.last, user.index, self._time, user
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a blocked queue as one number; 0 where it changes with time."""

@@ -169,9 +169,12 @@ class _Run:
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
         durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
         ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
-        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
-        if ours and not self.scheduler.usage._timed:  # it needs no times
-            ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+        ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+        if not ours:
+            next_task, finish = _with_time(ask), _with_time(ends_now)
+        elif self.scheduler.usage._timed:
+            next_task, finish = ask, ends_now
+        else:  # it needs no times
             next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
         submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
         order = sorted(range(len(jobs)), key=arrivals.__getitem__)

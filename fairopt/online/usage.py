@@ -13,7 +13,7 @@ from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, decayed, kai_weight
+from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, condor_priority, decayed, kai_weight
 from fairopt.runtime.arrays import Float
 
 DAY = 86_400.0
@@ -69,7 +69,6 @@ class Usage:
     lift: bool = True
     cost: Mapping[str, float] | None = None
 
-    _least: ClassVar[float] = 0.0  # of the number that is compared
     _always: ClassVar[str | None] = None  # the option that is never None
 
     def __post_init__(self) -> None:
@@ -136,11 +135,10 @@ class Usage:
         average: float = user.average
         if (elapsed := now - user.since) and average != (present := user.present):
             average = present + (average - present) * 2.0 ** (-elapsed / self.half_life)  # as remembered, inlined
-        if average < self._least:
-            average = self._least
         if average <= 0:
             return -math.inf
-        return round(math.log2(average / user.weight) + float(now - origin) / self.half_life, 6)
+        exponent = math.log2(average / user.weight) + (now - origin) / self.half_life
+        return (1e6 * exponent + 0.5) // 1  # to 6 digits, as round() does in three times the time
 
     def _settle(self, user: Any, now: Any) -> None:
         """Bring a user up to now, before what it holds changes."""
@@ -214,18 +212,32 @@ class Slurm(Usage):
         ``PriorityDecayHalfLife``.
     cost : dict of float by resource, optional
         Billing weights. Default: the share of the scheduler.
+    sampling : float, default 300
+        ``PriorityCalcPeriod``.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> fo.online.Slurm(cost={"cpu": 1, "gpu": 20})
-    Slurm(half_life=604800.0, cost={'cpu': 1.0, 'gpu': 20.0})
+    Slurm(half_life=604800.0, cost={'cpu': 1.0, 'gpu': 20.0}, sampling=300.0)
     """
 
     half_life: float | None = 7 * DAY
     lift: bool = field(default=False, init=False, repr=False)
+    sampling: float = 300.0
 
     _always = "half_life"
+
+    @property
+    def _every(self) -> float | None:
+        return self.sampling
+
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
+        return float((user.allowance or 0.0) / user.weight)
+
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        for user in users:
+            user.allowance = self._remembered(user, now)
 
 
 @dataclass(frozen=True)
@@ -241,20 +253,41 @@ class HTCondor(Usage):
         ``PRIORITY_HALFLIFE``.
     cost : dict of float by resource, optional
         What counts as a core. Default: 1 for ``cpu``.
+    sampling : float, default 60
+        Time between two negotiation cycles. What is in use at a cycle counts for all of the time since the last one.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> fo.online.HTCondor()
-    HTCondor(half_life=86400.0, cost={'cpu': 1.0})
+    HTCondor(half_life=86400.0, cost={'cpu': 1.0}, sampling=60.0)
     """
 
     half_life: float | None = DAY
     lift: bool = field(default=False, init=False, repr=False)
     cost: Mapping[str, float] | None = field(default_factory=lambda: {"cpu": 1.0})
+    sampling: float = 60.0
 
-    _least = LEAST_PRIORITY
     _always = "half_life"
+
+    @property
+    def _every(self) -> float | None:
+        return self.sampling
+
+    def _remembered(self, user: Any, now: Any) -> float:
+        return max(LEAST_PRIORITY, float(user.average))
+
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
+        return self._remembered(user, now) / float(user.weight)
+
+    def _settle(self, user: Any, now: Any) -> None:
+        pass  # only samples count
+
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        for user in users:
+            past = self._remembered(user, now)
+            user.average = condor_priority(past, user.present, float(now - user.since), self.half_life or math.inf)
+            user.since = now
 
 
 @dataclass(frozen=True)

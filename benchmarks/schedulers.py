@@ -1,8 +1,8 @@
 """Recompute cases that deployed schedulers' own tests, proposals and manuals state.
 
-A file of cases is a list of objects with ``source``, ``kind``, ``input`` and ``expected``. Each kind has one function from
-the input to what is expected, with ``slack`` where the input is rounded; kinds without one are listed with ``agrees``
-null. Run:
+A file of cases is a list of objects with ``source``, ``kind``, ``input`` and ``expected``. Each kind has one function
+from the input to what is expected, with ``slack`` where the input is rounded; kinds without one are listed with
+``agrees`` null. Run:
 
     python benchmarks/schedulers.py CASES --json OUT
 """

@@ -199,7 +199,9 @@ class Scheduler(TaskScheduler):
     order : {"share", "arrival"}, default "share"
         ``"arrival"`` is first come, first served.
     half_life : float, optional
-        Compare decayed averages of shares: usage a half-life ago counts half. Then every call needs the time ``at``.
+        Compare decayed averages of shares: usage a half-life ago counts half. It means ``usage=Usage(half_life)``.
+    usage : Usage, optional
+        What is remembered of users, such as `fairopt.online.VTC`. If time counts, every call needs it as ``at``.
 
     Raises
     ------
@@ -212,15 +214,15 @@ class Scheduler(TaskScheduler):
     -----
     *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user
     who waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other
-    ties go to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"``
+    ties go to whoever was served least recently, then to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"``
     passes over those that fit nowhere. Shares that agree to 36 bits are equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.
 
-    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``, as
-    in Kueue's admission fair sharing, sampled at every event. Equal averages are ordered by the current shares, the
-    limit of Kueue's penalty for admissions. Slurm decays the sum of past usage by the same factor.
+    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``; a
+    user who begins to wait is lifted to the least average of those who wait. Equal averages are ordered by the current
+    shares. See `fairopt.online.Usage` for other memories.
 
     References
     ----------
@@ -327,7 +329,7 @@ class Scheduler(TaskScheduler):
         gang : bool, default False
             Start all tasks at the same moment or none: `next_task` returns them one after another.
         at : float, optional
-            The time, which never decreases; required with ``half_life``.
+            The time, which never decreases; required if time counts.
 
         Returns
         -------
@@ -412,7 +414,7 @@ class Scheduler(TaskScheduler):
         job : int
             A number that `submit` returned.
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Returns
         -------
@@ -461,7 +463,7 @@ class Scheduler(TaskScheduler):
         Parameters
         ----------
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Returns
         -------
@@ -526,7 +528,7 @@ class Scheduler(TaskScheduler):
         task : PlacedTask or int
             A task from `next_task`, or its id.
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Raises
         ------

@@ -60,13 +60,13 @@ docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are e
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 	@echo "open docs/_build/html/index.html"
 
-refresh: $(STAMP) ## draw the README's picture, and write the documentation's claims and commands, again
+refresh: $(STAMP) ## draw the README's picture again
 	@$(BIN)/python docs/refresh.py
 
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them
 	@$(BIN)/python notebooks/run.py
 
-papers: $(STAMP) ## re-make every published number, and write the documentation's page of them
+papers: $(STAMP) ## re-make every published number, and count them in the documentation
 	@$(BIN)/python benchmarks/papers/all_papers.py
 
 library: $(STAMP) ## make the instances of the library and their answers again

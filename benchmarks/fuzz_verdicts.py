@@ -591,7 +591,8 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
             row = total(forms)
             got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
             rounding = 1e-14 * sum(abs(float(c * v)) for c, v in zip(row, at, strict=True))  # terms may cancel
-            question.bound([row], [max(got, best * KEPT)], -1)
+            # rounding of large terms may be worth 1e-6 of what the tier leaves
+            question.bound([row], [min(max(got + Fraction(10 * rounding), best * KEPT), best)], -1)
         if got == 0 < best and best <= ROUNDED * _least_of_equal_parts(question, forms):
             return claimed(says, 0.0)  # rounding of what conditions ask for leaves that much
         return compared([got], [best], loose) or claimed(says, float(got), rounding)
@@ -655,10 +656,11 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         return f"worse: worth {got} at {x.tolist()}"
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
-    if not last and decides_shares(objective):
-        question.bound(forms, [Fraction(v) * (1 - ROUNDED) for v in z.tolist()], -1)
+    if not last and (part := deciding(question, objective)) is not None:
+        forms = question.forms_of(part)
+        question.bound(forms, [dot(form, list(map(Fraction, x))) * (1 - ROUNDED) for form in forms], -1)
     elif not last:
-        kept = max(got - 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)
+        kept = max(got + 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)  # of which rounding is no part
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
@@ -708,13 +710,29 @@ def concave_region(objective: Any) -> bool:
 
 
 def decides_shares(objective: Any) -> bool:
-    """Whether an objective is alpha-fairness with alpha > 0, whose best shares are unique, or ranks as it does."""
+    """Whether the best shares are unique: of alpha-fairness with alpha > 0, and of a concave measure."""
     if type(objective).__name__ == "AlphaFair":
         return bool(objective.alpha > 0)
-    if type(objective).__name__ != "FairnessEfficiency":
-        return False
-    a, power = emphasis(objective)
-    return objective.beta > 0 and abs(power - a) <= a * 1e-12
+    return type(objective).__name__ == "FairnessEfficiency" and objective.beta != 1 and concave_region(objective)
+
+
+def deciding(question: Question, objective: Any) -> Any:
+    """The objective if its best shares are unique, or a term of a sum where they decide the others; else None."""
+    if type(objective).__name__ != "Sum":
+        return objective if decides_shares(objective) else None
+
+    def of_users(part: Any) -> bool:
+        """Whether its forms are users' tasks, times a number each."""
+        forms = question.forms_of(part)
+        return len(forms) == len(question.cluster.users) and all(len({*form} - {ZERO}) == 1 for form in forms)
+
+    parts = [part for _, part in objective.summands()]
+    if {type(part).__name__ for part in parts} <= {"AlphaFair", "Total", "MaxMin", "OrderedWeighted"}:
+        for part in parts:
+            alike = [one.share == part.share or (of_users(one) and of_users(part)) for one in parts]
+            if decides_shares(part) and all(alike):
+                return part
+    return None
 
 
 def _plane(question: Question, objective: Any, shares: Float) -> str:

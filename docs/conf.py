@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import runpy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ myst_dmath_double_inline = True
 
 nb_execution_mode = "off"  # notebooks are shown as `make notebooks` left them
 HERE = Path(__file__).parent
+runpy.run_path(str(HERE / "refresh.py"))["write"]()  # what pages include from _build
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)  # Sphinx reads below its own folder
 
 default_role = "autolink"  # a name in single backticks is a link where it is public, and in italics where it is not
@@ -90,7 +92,6 @@ ROOMS = (
     "operate",
     "policies",
     "properties",
-    "proofs",
     "report",
     "scale",
     "tradeoff",

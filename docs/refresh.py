@@ -1,6 +1,10 @@
-"""Draw the README's picture, and write the tables of claims, commands and cases again: fairopt's own output."""
+"""What fairopt itself says, for the documentation: commands, claims, cases and published numbers; the README's picture.
+
+`write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
+"""
 
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,10 @@ from rich.text import Text
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.cli.application import EXIT_CODES
-from fairopt.properties.literature.claims import markdown
+from fairopt.properties.literature import claims as literature
 
 DOCS = Path(__file__).parent
-BELOW = "<!-- `make refresh` writes what is below. -->\n\n"
+BUILT = DOCS / "_build"
 COMMON = 3  # commands with the same option; such options are listed once
 OPTIONS_OF_THE_INPUT = "Options of the input"  # a panel, of several commands
 KINDS = {  # of cases, by tag
@@ -28,16 +32,61 @@ OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 
 
 def main() -> None:
-    """The demo's cluster under three notions, by fairopt's own picture; claims; commands; the library."""
+    """The demo's cluster under three notions, by fairopt's own picture."""
     import matplotlib
 
     matplotlib.use("Agg")
     result = fo.compare(["drf", "fds:alpha=1", "most-tasks"], fo.datasets.demo())
     result.plot().savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
-    for name, text in (("properties", markdown()), ("commands", commands()), ("library", cases())):
-        page = DOCS / f"{name}.md"
-        above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
-        page.write_text(f"{above}{mark}{text}\n", encoding="utf-8")
+
+
+def write() -> None:
+    """Write what pages include."""
+    sys.path.append(str(DOCS.parent / "benchmarks" / "papers"))
+    import published
+
+    BUILT.mkdir(exist_ok=True)
+    tables = {"claims": claimed_properties(), "commands": commands(), "library": cases(), "papers": published.details()}
+    for name, text in tables.items():
+        (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
+
+
+def claimed_properties() -> str:
+    """The claims of the literature as a Markdown table, and a numbered list of the evidence against refuted ones.
+
+    Claims that are not refuted share a line if only their places and properties differ. Proofs are by z3 for 2, 3 and 4
+    resources unless the table says otherwise.
+    """
+    lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
+    paper, last = "", dict[tuple[str, str], None]()
+    refuted: dict[str, int] = {}  # evidence, numbered
+    alike: dict[Any, list[literature.Claim]] = {}
+    for claim in literature.claims():
+        alike.setdefault(_but_property(claim), []).append(claim)
+    for first, *others in alike.values():
+        verdict = first.verdict
+        if verdict == "refuted":
+            verdict = f"**refuted** ({refuted.setdefault(literature.evidence(first), len(refuted) + 1)})"
+        places = dict.fromkeys((claim.paper, claim.where) for claim in (first, *others))
+        shown = []
+        for each, where in places if places != last else ():
+            shown.append(where if each == paper else f"{each}, {where}")
+            paper = each
+        last = places
+        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", first.machine)
+        machine = machine.replace("n = 2; proved, n = 3;", "n = 2, 3;")
+        lines.append(f"| {'; '.join(shown)} | {literature.claimed(first, others)} | {verdict} | {machine} |")
+    if refuted:
+        lines += ["", "Refuted by:", ""]
+        lines += [f"{number}. {evidence}" for evidence, number in refuted.items()]
+    return "\n".join(lines)
+
+
+def _but_property(claim: literature.Claim) -> Any:
+    """All that a line shows of a claim but its place and property, unless it is refuted or quotes the paper."""
+    if claim.verdict == "refuted" or claim.says not in ("satisfies", "violates"):
+        return claim
+    return claim.about, claim.says, claim.conditions, claim.verdict, claim.machine
 
 
 def cases() -> str:

@@ -22,6 +22,7 @@ below. For maintainers, modules import only from those listed before them:
   change; what to buy.
 * `checker`: proofs of saved answers, by the standard library alone.
 * `testing`, `plots`: Hypothesis strategies; pictures.
+* `networks`: demands over the paths of a network.
 * `report`, `cli`: comparisons and tables; the command line.
 """
 

@@ -59,6 +59,7 @@ from . import checker as checker
 from . import derivatives as derivatives
 from . import errors as errors
 from . import exact as exact
+from . import networks as networks
 from . import online as online
 from . import operate as operate
 from . import plots as plots

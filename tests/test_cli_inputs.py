@@ -95,7 +95,7 @@ def test_options_of_the_input_count_there_too() -> None:
         ('{"kind": "List"', "the file seems to be truncated"),
         ("[1]", "the text does not start with '{'; expected one JSON object: an instance"),
         ("{}", "standard input: demands is missing"),
-        ('{"nodes": []}', "standard input: demands is missing"),
+        ('{"nodes": []}', "standard input is none of the kinds that are read: its keys are 'nodes'; expected"),
         (json.dumps({"kind": "List", "items": []}), "standard input: there is no object of kind Node"),
         ("kind: List\nitems: []\n", "standard input: there is no object of kind Node"),
         ("\x00\x01", "standard input"),

@@ -35,6 +35,7 @@ CASES: dict[str, list[str]] = {
     "shards": ["demands.npy", "-c", "64", "-c", "8"],
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
+    "diff": ["answer.json", "later.json"],
     "quotas": ["teams.json", "--diff"],
     "report": ["teams.json", "-p", "hdrf", "-p", "drf"],
     "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
@@ -83,6 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     fo.datasets.write(rich, path / "teams.json")
     fo.DRF().allocate(plain).save(path / "answer.json")
+    fo.DRF().allocate(plain.replace(capacities=[40, 4], weights=[1, 2, 1])).save(path / "later.json")
     fo.prove(fo.MostTasks(), "si", resources=2, users=2).proofs[0].export(path / "found.json")
     np.save(path / "demands.npy", np.array([[4.0, 1.0], [1.0, 1.0]]))
     (path / "jobs.csv").write_text("user,team,arrival,duration,cpu,gpu\nweb,a,0,5,1,0\ntune,b,1,5,2,1\n")

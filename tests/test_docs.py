@@ -8,6 +8,7 @@ Each page by itself, from its top, in one namespace, in an empty folder:
 * Where ``<!-- run -->`` stands before such a block, its commands also run there, and must succeed (``fairopt demo``
   once for all pages).
 * A block after ``<!-- file: NAME -->`` is also written to that file, so that later blocks can use it.
+* ``<!-- copy: samples/NAME -->`` puts that folder of the documentation there.
 """
 
 import ast
@@ -31,7 +32,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 import fairopt.testing
 from fairopt.cli import app
-from fairopt.properties.literature.claims import claims, markdown
+from fairopt.properties.literature.claims import claims
 
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -42,6 +43,7 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^```(\w+|\{eval-rst\})[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--\s*(run|file:\s*(?P<name>\S+))\s*-->\s*$")
+COPIED = re.compile(r"<!--\s*copy: (\S+)\s*-->")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -115,6 +117,8 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_page(page: Path, demonstrated: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
+    for sample in COPIED.findall(text_of(page)):
+        shutil.copytree(page.parent / sample, Path(sample).name)
     for block in blocks(text_of(page)):
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -148,10 +152,11 @@ def test_a_page_runs_from_the_top(
     plt.close("all")
 
 
+WRITTEN = runpy.run_path(str(DOCS / "refresh.py"))["commands"]()  # what the page of commands includes
 COMMANDS = [
-    pytest.param(command, id=f"{name_of(page)}: {shlex.join(command)}")
-    for page in PAGES
-    for block in blocks(text_of(page))
+    pytest.param(command, id=f"{name}: {shlex.join(command)}")
+    for name, text in [*((name_of(page), text_of(page)) for page in PAGES), ("help", WRITTEN)]
+    for block in blocks(text)
     for command in commands(block)
 ]
 
@@ -200,17 +205,38 @@ def test_the_readme_is_short_and_shows_python() -> None:
     assert any(block.language == "python" for block in blocks(text_of(README)))
 
 
-def test_the_documentation_shows_the_claims_as_they_stand() -> None:
-    text = text_of(DOCS / "properties.md")
-    assert markdown() in text
+def claimed_properties() -> str:
+    """The table of claims that the documentation includes."""
+    return str(runpy.run_path(str(DOCS / "refresh.py"))["claimed_properties"]())
+
+
+def test_the_table_of_claims_has_a_line_for_each_claim_and_each_refutation() -> None:
+    text = claimed_properties()
+    refuted = [claim for claim in claims() if claim.verdict == "refuted"]
+    lines = text.splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert all(
+        any(f"| {c.about}" in row and c.property in row for row in rows) for c in claims() if c.says == "satisfies"
+    )
+    assert sum(row.count("**refuted**") for row in rows) == len(refuted)
+    cited = [int(number) for row in rows for number in re.findall(r"\*\*refuted\*\* \((\d+)\)", row)]
+    evidence = dict(line.split(". ", 1) for line in lines if re.match(r"\d+\. ", line))
+    assert len(cited) == len(refuted) and {str(number) for number in cited} == set(evidence)
+    for number, claim in zip(cited, refuted, strict=True):
+        assert claim.argument in evidence[str(number)] and all(
+            str(case) in evidence[str(number)] for case in claim.cases
+        )
+    assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
+
+
+def test_the_documentation_counts_the_claims_as_they_stand() -> None:
     total, refuted = len(claims()), sum(c.verdict == "refuted" for c in claims())
     for page in (README, DOCS / "properties.md"):
         assert f"Of {total} claims {refuted} are refuted" in " ".join(text_of(page).split()), page
 
 
-def test_the_page_of_commands_is_that_of_their_help() -> None:
-    refresh = runpy.run_path(str(DOCS / "refresh.py"))
-    assert text_of(DOCS / "commands.md").endswith(f"{refresh['BELOW']}{refresh['commands']()}\n"), "run make refresh"
+def test_the_page_of_commands_has_all_commands() -> None:
+    assert set(re.findall(r"^## (\S+)$", WRITTEN, re.MULTILINE)) == set(GROUP.commands)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

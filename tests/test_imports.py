@@ -35,6 +35,7 @@ ORDER = (
     ("tradeoff",),
     ("online", "operate"),
     ("testing", "plots"),
+    ("networks",),
     ("report",),
     ("cli", "__main__"),
 )
@@ -57,6 +58,7 @@ OPTIONAL = {
     "z3",
     "cvc5",
     "flint",
+    "networkx",
 }
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 

@@ -162,7 +162,7 @@ def test_a_script_that_fails_or_is_asked_for_help_loses_nothing(
 
     before = files(of=[pictured("1")])
     assert sorted(before) == ["papers.md", "papers/a-2000.json", "papers/a-2000/1.png"]
-    assert "| [A (2000)](#a-2000-re-made) | 1 |" in before["papers.md"].decode()
+    assert "| [A (2000)](papers/a-2000.json) | 1 |" in before["papers.md"].decode()
     assert files(of=[pictured("2"), failing], fails=ValueError) == before
     assert files("--quick", of=[pictured("2")]) == before
     assert files("--fast", of=[pictured("2")], fails=SystemExit) == before

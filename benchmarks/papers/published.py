@@ -33,6 +33,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
 BELOW = "<!-- `make papers` writes what is below. -->\n"
+DETAILS = "```{include} _build/papers.txt\n```"
 
 EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "rounded", "holds", "differs", "not given"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
@@ -265,7 +266,7 @@ def kept() -> list[dict[str, Any]]:
 
 
 def write_page() -> None:
-    """Write the tables and pictures of all papers into the documentation."""
+    """Write the verdicts by paper into the documentation, whose build adds `details`."""
     above, mark, _ = PAGE.read_text(encoding="utf-8").partition(BELOW)
     if not mark:
         raise ValueError(f"{PAGE} has lost the line {BELOW.strip()!r}")
@@ -273,15 +274,21 @@ def write_page() -> None:
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts by paper, then for each paper what differs, repeated reasons by letter, and pictures."""
+    """Verdicts by paper."""
     lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
     for found in papers:
         count = Counter(row["verdict"] for row in found["rows"])
         cells = (str(count[verdict] or "") for verdict in VERDICTS)
-        lines.append(f"| [{found['paper']['cite']}](#{found['paper']['key']}-re-made) | {' | '.join(cells)} |")
-    for found in papers:
+        lines.append(f"| [{found['paper']['cite']}](papers/{found['paper']['key']}.json) | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", DETAILS, ""])
+
+
+def details() -> str:
+    """For each paper what differs, repeated reasons by letter, and pictures: for the built documentation."""
+    lines = []
+    for found in kept():
         about = found["paper"]
-        lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}"]
+        lines += ["", f"## {about['cite']}: {about['title']}"]
         lines += ["", about["note"]] if about["note"] else []
         differs = _together(row for row in found["rows"] if row["verdict"] in (FALSE, OPEN))
         notes = Counter(note for rows in differs for note in _notes(rows[0]))
@@ -295,7 +302,7 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", " ".join(f"{letter} {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _notes(row: Mapping[str, Any]) -> list[str]:

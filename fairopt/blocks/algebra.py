@@ -35,6 +35,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import TERM_ROUNDING
 
+KEPT = 8  # values of objectives given by expressions, by point
+
 
 class Objective(Block):
     """Base of all objectives: subclass as a frozen dataclass and write `expression`.
@@ -623,12 +625,19 @@ class Natural:
         self.model = Model(instance, self.tasks, pairs=pairs)
         self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
         self.held: dict[int, tuple[Block, cp.Expression, list[str] | None, cp.Variable, Float | float]] = {}
+        self.known: dict[tuple[int, bytes], float | None] = {}  # values of `held` at the last points
         self.lock = threading.Lock()
 
     def adopt(self, objective: Block, expression: cp.Expression, unknowns: cp.Variable, scale: Float) -> None:
         """Keep an expression that was written for a solver, in unknowns of ``scale`` tasks each alone."""
         with self.lock:
             self.held.setdefault(id(objective), (objective, expression, [], unknowns, scale))
+
+    def has_none_of_its_own(self, objective: Block) -> bool:
+        """Whether an objective was written here and has no variables besides tasks."""
+        with self.lock:
+            written = self.held.get(id(objective))
+            return written is not None and written[3] is self.tasks and not (written[2] != [] or self.model.own.held)
 
     def value(self, objective: Block, point: Point) -> float | None:
         """The objective at a point; None if its expression has variables that have no value there."""
@@ -645,14 +654,23 @@ class Natural:
             values = point.own.known if own else {}
             if own is None or not all(key in values for key in own):
                 return None
-            for key in own:
-                self.model.own.held[key].variable.save_value(None)
-            self.model.own.save({key: values[key] for key in own})
+            at = point.tasks_by_server[self.pairs.user, self.pairs.server]
+            key = id(objective), at.tobytes()
+            if not own and key in self.known:  # proofs ask again and again
+                return self.known[key]
+            for name in own:
+                self.model.own.held[name].variable.save_value(None)
+            self.model.own.save({name: values[name] for name in own})
             before = tasks.value
-            tasks.save_value(point.tasks_by_server[self.pairs.user, self.pairs.server] / scale)
-            found = expression.value
+            tasks.save_value(at / scale)
+            value = expression.value
             tasks.save_value(before)
-        return None if found is None else float(found)
+            found = None if value is None else float(value)
+            if not own:
+                if len(self.known) >= KEPT:
+                    self.known.clear()
+                self.known[key] = found
+        return found
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

@@ -56,8 +56,8 @@ class Block:
 
     def __str__(self) -> str:
         """The block in names and messages: its repr on one line, with long parameters shortened."""
-        text = repr(self)
-        if len(text) <= LONG and text.isprintable():
+        text = "" if _is_long(self) else repr(self)
+        if text and len(text) <= LONG and text.isprintable():
             return text
         return self._written(brief) if type(self).__repr__ is Block.__repr__ else shorter(sentence(text), LONG)
 
@@ -333,10 +333,19 @@ def brief(value: Any, most: int = PART) -> str:
         return str(value)
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    text = _literal(value)
-    if len(text) > most and isinstance(value, (tuple, list, Mapping)):
+    several = isinstance(value, (tuple, list, Mapping))
+    if several and len(value) > most:
         return _first_parts(value, most)
-    return shorter(sentence(text), most)
+    text = _literal(value)
+    return _first_parts(value, most) if several and len(text) > most else shorter(sentence(text), most)
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a block of ours has a parameter of more elements than `LONG` characters can name."""
+    if isinstance(value, Block):
+        held: tuple[Any, ...] = fields(value) if is_dataclass(value) else ()
+        return type(value).__repr__ is Block.__repr__ and any(_is_long(getattr(value, field.name)) for field in held)
+    return isinstance(value, (tuple, list)) and len(value) > LONG
 
 
 def _first_parts(value: Any, most: int) -> str:

@@ -89,6 +89,11 @@ class FairnessEfficiency(Objective):
         """Whether an increasing transform of the measure is concave."""
         return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)
 
+    @property
+    def strictly_concave(self) -> bool:
+        """Whether its logarithm is a strictly concave function of the shares, so that the best shares are unique."""
+        return self.concave and self.beta != 1
+
     def require_concave(self) -> None:
         """Raise `NotConcave` outside the concave region."""
         if not self.concave:

@@ -16,6 +16,7 @@ from .linear import gap_by_exact_levels
 from .numbers import (
     BLOCK_VIOLATION,
     ONE,
+    ROUNDING,
     VIOLATION,
     ZERO,
     Fraction,
@@ -29,6 +30,7 @@ from .policy import (
     COMPOSED,
     OBJECTIVES,
     Block,
+    alpha_of,
     as_alpha_fair,
     as_max_min,
     is_levelled,
@@ -41,22 +43,53 @@ from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise, r
 from .teams import Numbers
 
 
+def _unique_share(cluster: Cluster, tier: Block) -> Block | None:
+    """The share of which everybody has the same at all optima, if it determines the value too; else None.
+
+    That of leximin and of strictly concave terms. In a sum the other terms are of the same share, or grow with the
+    tasks that users have in total.
+    """
+    terms = [term for factor, term in tier.terms if factor]
+    if tier.name == "Leximin" or (len(terms) == 1 and _is_strictly_concave(terms[0])):
+        return terms[0].share
+
+    def per_user(share: Block) -> bool:
+        return share.name not in COMPOSED and cluster.same_on_servers(share)
+
+    for term in terms if len(terms) > 1 else ():
+        alike = (one.share == term.share or (per_user(one.share) and per_user(term.share)) for one in terms)
+        if alpha_of(term) and all(alike):
+            return term.share
+    return None
+
+
+def _is_strictly_concave(term: Block) -> bool:
+    """Whether a term, or its logarithm, is a strictly concave function of the shares."""
+    if term.name != "FairnessEfficiency":
+        return alpha_of(term) > 0
+    beta, lam = number(term.given["beta"], "beta"), number(term.given["lam"], "lam")
+    emphasis = lam if beta < 1 else -lam
+    return beta > 0 and beta != 1 and emphasis * beta >= abs(1 - beta) * (1 - ROUNDING)
+
+
 def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any], k: int) -> Rows:
     """Require of later tiers that they keep an earlier tier's level, and return the rows.
 
-    It is the ``k``-th tier (from 0). Its level is the one that its own tasks reach (of leximin, and of alpha-fairness
-    of numbers that are not shares of users, each number's, up to 1e-7); without own tasks, that of the file's tasks.
-    The file's tasks may miss it by the tolerance of constraints.
+    It is the ``k``-th tier (from 0). Its level is the one that its own tasks reach (where shares are unique, each
+    share up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the tolerance of
+    constraints.
     """
     keep_bases(cluster, tier)
     place = f"tier {k}"
     tier = of_those_who_rise(cluster, tier)
-    if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
+    share = _unique_share(cluster, tier)
+    leximin = tier.name == "Leximin"
+    # before 0.3 the value of users' utilities was kept
+    curved = share is not None and not leximin and (share.name in COMPOSED or "level" not in entry)
+    in_levels, share = leximin or curved, share or tier.terms[0][1].share
+    if not in_levels and [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    (_, term), *more = tier.terms
-    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0
-    curved &= term.share.name in COMPOSED or "level" not in entry  # before 0.3 the value of users' utilities was kept
-    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share, is_levelled(tier))
+    compared = Numbers(cluster, share, curved or is_levelled(tier))
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := infeasible(cluster, rows)):
@@ -68,10 +101,10 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
             raise Fault(f"a user or team is below its level of {tier.text}")
         cluster.given_earlier |= curved
-        if term.share.name in COMPOSED:
+        if share.name in COMPOSED:
             return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text, place)
         at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
-        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": term.share}, tier.text), place)
+        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": share}, tier.text), place)
     level, unit = value, abs(value) or ONE
     if own:
         level = number(entry["level"], "level")

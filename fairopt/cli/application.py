@@ -18,14 +18,14 @@ from fairopt.cli.progress import complain, nothing_shown, show_error
 from fairopt.cli.streams import TOO_LARGE, message_of, streams
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
-NOT_CERTIFIED, BAD_INPUT = 1, 2
+NOT_CERTIFIED, BAD_INPUT, FAILED_CHECK = 1, 2, 4
 AS_JSON = "fairopt.json"  # key of the context: whether --json is given
 TRACE_LINES = 5  # of the user's own files, shown with an error
 EXIT_CODES = (
     "Exit codes: 0 if all answers are certified, 1 if some are not (infeasible, undefined, not certified), 2 for bad "
-    "input or a file that cannot be written, 3 if memory runs out, 4 if quotas --diff finds a change, 130 after "
-    "Ctrl-C. With --json an error is JSON on stdout too, unless the answer was printed before: {format: "
-    "fairopt.error/1, error, message, exit_code}."
+    "input or a file that cannot be written, 3 if memory runs out, 4 if quotas --diff finds a change or a team is "
+    "below solve --fail-if-below, 130 after Ctrl-C. With --json an error is JSON on stdout too, unless the answer was "
+    "printed before: {format: fairopt.error/1, error, message, exit_code}."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Share a cluster fairly: compute, certify and compare allocations under any fairness notion.
@@ -45,6 +45,7 @@ COMMANDS = {
     "buy": "buy",
     "claims": "claims",
     "convert": "convert",
+    "diff": "diff",
     "frontier": "frontier",
     "library": "library",
     "plot": "plot",

@@ -11,34 +11,40 @@ from typing import Annotated, Any
 
 import typer
 
-from fairopt import datasets
+from fairopt import datasets, networks
 from fairopt.blocks.constraints import Constraint
-from fairopt.cli.application import app, exit_code, guarded
+from fairopt.cli.application import FAILED_CHECK, app, exit_code, guarded
 from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.streams import message_of
-from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
+from fairopt.networks.paths import on_network
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
+from fairopt.report.exposition import prometheus
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.solve.form import solvers
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
 WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."
 OF_TEAMS, OF_USERS = "hdrf", "drf"  # the default policies, with and without teams of several users
-DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}."
+DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}; on networks max-min flow of demands."
 SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
 If the input says which tasks run now, further tables show what each team and user holds beside what is fair.
 
 Tables of more than 40 lines are summarised in one, by team or user, and the last line says what is not shown, also \
 where the output goes to a file or another program: --all shows all. --out and --json always have everything.
+
+--fail-if-below is for jobs of CI: the exit code is 4 if a team that waits holds too little, and messages name it. \
+--metrics is for the textfile collector of Prometheus' node exporter, and needs the extra metrics.
 
 \b
 [bold]Examples[/]
@@ -51,6 +57,8 @@ where the output goes to a file or another program: --all shows all. --out and -
   fairopt solve cluster/ --policy drf --integral
   fairopt solve cluster/ --policy drf --exact
   fairopt solve now.json --all
+  fairopt solve now.json --metrics fairopt.prom --fail-if-below 0.8
+  fairopt solve net.gml --demands demands.csv
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
@@ -153,6 +161,8 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
 
     def of(instance: Instance) -> Any:
         mechanism = found
+        if mechanism is None and text is None and on_network(instance):
+            mechanism = networks.MAX_MIN
         if mechanism is None and (text is not None or instance.teams.mixed):
             by = instance.teams.outermost_first
             mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
@@ -178,8 +188,13 @@ def asked(
         chosen = mechanisms([one(instance) for one in known])
         names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
         if names and instance.teams.mixed:
+            usual = (
+                "without --policy demands are compared"
+                if on_network(instance)
+                else f"--policy {OF_TEAMS} compares teams"
+            )
             these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
-            say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
+            say_notes([f"{these}, and not their teams; {usual}"])
         return chosen
 
     return of
@@ -210,12 +225,34 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(help="Save the allocation: complete as .json or .parquet, by user as .csv.")
     ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.prom",
+            help="Write what teams get, hold and wait for, the certificate and the age of the input for Prometheus.",
+        ),
+    ] = None,
+    fail_if_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PART",
+            help="Exit with 4 if a team that waits holds less than this part of its fair share, such as 0.8.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute the optimal allocation under one policy, and certify it."""
     files.check(out, files.ALLOCATIONS, source.path)
+    files.check(metrics, (files.METRICS,), source.path)
+    if fail_if_below is not None and not 0 < fail_if_below <= 1:  # NaN too
+        raise InvalidBlock(f"--fail-if-below {fail_if_below:g}: give a part of the fair share up to 1, such as 0.8")
     chosen = asked([policy], constraint)
     instance = source.read()
+    if fail_if_below is not None and instance.held is None:
+        raise InvalidInstance(
+            f"--fail-if-below: {source.title} does not say what runs now; give running pods or jobs too, or held, or "
+            "leave the option out"
+        )
     ((name, mechanism),) = chosen(instance).items()
     with working(name, how.verbose):
         whole = "rounded" if rounded else integral
@@ -238,7 +275,14 @@ def solve(
             say(line)
     if out is not None:  # after the answer is shown, in case the file cannot be written
         files.write_allocation(allocation, out)
-        written(out)
+    if metrics is not None:
+        write_whole(metrics, prometheus(allocation, input_time=source.written_at))
+    written(out, metrics)
+    below = [] if fail_if_below is None else held.below_sentences(allocation, fail_if_below)
+    for line in below:
+        complain(line)
+    if below:
+        raise typer.Exit(FAILED_CHECK)
 
 
 @app.command(no_args_is_help=True, help=COMPARE)

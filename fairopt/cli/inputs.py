@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -12,14 +13,14 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import typer
 
-from fairopt import datasets
+from fairopt import datasets, networks
 from fairopt.cli.progress import console_for, say, working
 from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
-from fairopt.io.files import FOLDERS
+from fairopt.io.files import FOLDERS, written_at
 from fairopt.io.text_files import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
@@ -29,6 +30,7 @@ _INPUT = (
     f"A .json or .yaml file, - for standard input, or a folder: {FOLDERS}; see 'fairopt convert --help'. Or "
     "library:NAME, see 'fairopt library'."
 )
+GRAPHS, OF_GRAPHS = (".gml", ".graphml"), ("demands", "paths", "link_capacity")
 LIBRARY = "library:"  # before the name of a case
 SCALE = "scale"  # guarantees in proportion
 
@@ -77,6 +79,19 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         None,
         "As if all had more work than fits: what each is entitled to. Queues of Kueue and accounts of Slurm "
         "without tasks ask for those of all others together.",
+    ),
+    "demands": (
+        str | None,
+        "FILE",
+        "INPUT is a graph (.gml, .graphml, .json or .txt): a .csv file of demands, with the columns source, target, "
+        "and optionally volume and weight. Users are paths, resources links, teams demands.",
+    ),
+    "paths": (int | None, "NUMBER", "Graphs: the shortest paths for each demand; default 4."),
+    "link_capacity": (
+        str | None,
+        "WHAT",
+        "Graphs: the attribute of links with their capacities, such as LinkSpeedRaw, or one number for those without; "
+        "default 'capacity'.",
     ),
     "teams": (str | None, "LABELS", "Tables: columns of users that are labels, outermost first, such as 'org,team'."),
     "weight": (list[str] | None, "NAME=NUMBER", "Set the weight of a user or a team, such as web=2; repeatable."),
@@ -161,6 +176,11 @@ class Source:
         return Path(self._name).resolve().name or self._name
 
     @property
+    def written_at(self) -> float | None:
+        """When its oldest file was written, in seconds since 1970; None if it is no file."""
+        return None if self.path.startswith(LIBRARY) else written_at(self.path, "capacity" in self.options)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """INPUT and its options as words of a command line."""
         given: dict[str, Any] = {("teams" if key == "labels" else key): value for key, value in self.options.items()}
@@ -191,7 +211,33 @@ class Source:
             case = datasets.library()[self.path.removeprefix(LIBRARY)].instance
             return case.full_demand() if full else case
         with working(f"reading {self._name}"):
+            if self._is_graph:
+                return self._network()
             return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
+
+    @property
+    def _is_graph(self) -> bool:
+        """Whether the input is a graph with demands."""
+        return bool({*OF_GRAPHS} & self.options.keys()) or Path(self.path).suffix.lower() in GRAPHS
+
+    def _network(self) -> Instance:
+        """The instance of a graph and its demands, each link with its ``capacity``, by default that of the graph."""
+        if "demands" not in self.options:
+            raise InvalidInstance(
+                f"{self._name} is a graph without demands; give --demands FILE.csv with source,target"
+            )
+        others = [name for name in self.options if name not in (*OF_GRAPHS, "full_demand")]
+        if others:
+            raise InvalidInstance(
+                f"{self._name} is a graph, which takes no --{others[0].replace('_', '-')}; leave it out"
+            )
+        how = {"paths": self.options["paths"]} if "paths" in self.options else {}
+        capacity: str | float = self.options.get("link_capacity", "capacity")
+        with suppress(ValueError):  # the name of an attribute
+            capacity = float(capacity)
+        graph = networks.read(self.path, capacity=capacity)
+        made = networks.instance(graph, self.options["demands"], **how)
+        return made.replace(limits=()) if self.options.get("full_demand") else made
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.application import app, guarded
+from fairopt.cli.application import FAILED_CHECK, app, guarded
 from fairopt.cli.commands import AsJson, Constraints, OnePolicy, Rounded, asked
 from fairopt.cli.inputs import Source, TimeLimit, Verbose, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
@@ -23,7 +23,6 @@ from fairopt.report import files
 from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt.runtime.clock import begin
 
-CHANGED = 4  # the exit code of --diff if a quota changes
 ENDINGS = {  # the first format of an ending is the default for teams that are no ClusterQueues
     "csv": (".csv",),
     "kubernetes": (".yaml", ".yml"),
@@ -175,7 +174,7 @@ def quotas(
         written(out)
     limits_change = any(note.startswith(LIMITS_CHANGE) for note in made.notes)
     if changes is not None and (limits_change or any(row.is_change for row in changes.rows)):
-        raise typer.Exit(CHANGED)
+        raise typer.Exit(FAILED_CHECK)
 
 
 def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool) -> None:

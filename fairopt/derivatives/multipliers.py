@@ -126,12 +126,6 @@ class Conditions:
         """The cost of each pair less its marginal utility, in units of the user's own multiplier, shape (n_pairs,)."""
         return np.asarray(flat(self.charges.T @ theta) - self.marginal)
 
-    @cached_property
-    def gram(self) -> Float:
-        """The matrix of the normal equations of weighted least squares, (n_columns, n_columns)."""
-        priced, split = (times_columns(rows, w) @ rows.T for rows, w in zip(self.rows, self.weights, strict=True))
-        return dense(priced) + dense(split)
-
 
 class MultiplierSet:
     """The multipliers that satisfy `Conditions` and `Ties`.
@@ -152,7 +146,9 @@ class MultiplierSet:
     ) -> None:
         self.given, self.ties = conditions, ties
         self.sums, self.sum_sides = self._whole_ties()
-        matrix = conditions.gram + self.sums.T @ self.sums
+        weighted = zip(conditions.rows, conditions.weights, strict=True)
+        # of the normal equations of weighted least squares, (n_columns, n_columns)
+        matrix = sum((dense(times_columns(rows, w) @ rows.T) for rows, w in weighted), self.sums.T @ self.sums)
         live = np.flatnonzero(~conditions.forced_zero)
         norm = np.sqrt(np.diag(matrix)[live])
         per = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)

@@ -32,7 +32,7 @@ from fairopt.derivatives.optimum import (
     log_marginal_utilities,
 )
 from fairopt.errors import InvalidBlock
-from fairopt.proof.feasibility import gradient_of
+from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.program import ConeModel

@@ -144,6 +144,7 @@ _IN_DOCUMENT = {
     "nodes,pods, or nodes and jobs of Slurm",
     "yaml": "expected the keys demands and capacities, as in a .json file, or objects of Kubernetes",
 }
+_OF_INSTANCE = {"demands", "capacities", "users", "servers"}  # keys of which it has some
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
@@ -198,8 +199,11 @@ def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Argu
         what, reader, options = "one of Kubernetes", "kubernetes.reader:read_list", _OF_PODS
     elif {"nodes", "jobs"} <= data.keys() or ("jobs" in data and _CAPACITY in given):
         what, reader, options = "one of Slurm", "slurm.reader:read_together", _OF_JOBS
-    else:
+    elif data.keys() & _OF_INSTANCE or not data:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
+    else:
+        keys = ", ".join([repr(str(key)[:40]) for key in data][:5])
+        raise InvalidInstance(f"{name} is none of the kinds that are read: its keys are {keys}; {_IN_DOCUMENT['json']}")
     _check_options(given, options, f"{name} is {what}")
     given = {option: value for option, value in given.items() if option in options}
     found: Arguments = _function(reader)(data, name, **given)
@@ -303,6 +307,17 @@ def _check_options(given: dict[str, Any], known: tuple[str, ...], what: str) -> 
             raise InvalidInstance(
                 f"{option!r} is an option for folders of {takers}, and {what}; leave it out, or give such a folder"
             )
+
+
+def written_at(source: str, capacity: bool = False) -> float | None:
+    """When the oldest file that is read as ``source`` was written, in seconds since 1970; None if it is no file."""
+    if source == DASH or not (place := place_of(source)).exists():
+        return None
+    files: list[Path | None] = [place]
+    if place.is_dir():
+        _, parts = _kind_of(place, capacity)
+        files = parts or [file for file in place.iterdir() if file.suffix.lower() in _ENDINGS]
+    return min(file.stat().st_mtime for file in files if file is not None)
 
 
 # -- write ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance, nearest
 
 _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
-_PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "take", "wait")}
+_PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "share", "take", "wait")}
 
 
 class Notes:

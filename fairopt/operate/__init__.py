@@ -2,7 +2,7 @@
 
 The names for users, beside `Allocation.explain`, `Allocation.quotas` and `fairopt.what_if`, which return them:
 `Explanation`, with a `Binding` for each cause; `Quotas`, with a `Quota` for each team and resource, and their
-`QuotaChanges`, with a `Change` for each; `WhatIf`.
+`QuotaChanges`, with a `Change` for each; `WhatIf`; and `diff`, what changed between two answers, a `Diff`.
 
 The files:
 
@@ -15,6 +15,7 @@ The files:
   Kubernetes and Slurm bound. `gpu_types`: GPUs by type, for limits of Slurm.
 * `fitting`: tasks that fit on no server.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
+  `differences`: the same of two answers, and because of what.
 * `purchases`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of
   types that the cluster has not.
 """

@@ -13,12 +13,11 @@ from fairopt.instance import Instance
 MOST_SERVERS = 2**53  # whole numbers up to here are exact as floats
 NAMED = 3  # users, teams or servers in a sentence
 OTHERS = {
-    "users": "other users",
     "demands": "other demands per task",
     "eligible": "users run on other servers",
     "rates": "other rates",
     "teams": "other teams",
-    "held": "other tasks that run now, which no policy reads",
+    "held_tasks": "other tasks that run now, which no policy reads",
     "servers": "other names of servers",
     "server_types": "other types of servers",
     "units": "other units",
@@ -147,16 +146,21 @@ def _resources(before: Instance, after: Instance) -> list[str]:
     new = [r for r in after.resources if r not in before.resources]
     out = [f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not shared"] if gone else []
     out += [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} shared too"] if new else []
-    rest = set(after.users)
-    left = dict.fromkeys(user for user in before.users if user not in rest)
-    for by in before.teams.outermost_first if left else ():
-        for name in before.teams.labelling(by).names:
-            members = [before.users[j] for j in before.teams.names.get(name, ())]
+    return out + _users(before, after, "without") + _users(after, before, "with")
+
+
+def _users(there: Instance, elsewhere: Instance, word: str) -> list[str]:
+    """Teams and users that are in the first instance only."""
+    rest, out = set(elsewhere.users), list[str]()
+    left = dict.fromkeys(user for user in there.users if user not in rest)
+    for by in there.teams.outermost_first if left else ():
+        for name in there.teams.labelling(by).names:
+            members = [there.users[j] for j in there.teams.names.get(name, ())]
             if members and [name] != members and all(user in left for user in members):
-                out.append(f"without {by} {name}" + f" ({len(members)} users)" * (len(members) > 1))
+                out.append(f"{word} {by} {name}" + f" ({len(members)} users)" * (len(members) > 1))
                 for user in members:
                     del left[user]
-    return out + _some([f"without {user}" for user in left])
+    return out + _some([f"{word} {user}" for user in left])
 
 
 def _numbers(before: Instance, after: Instance) -> list[str]:
@@ -196,12 +200,13 @@ def _limits(before: Instance, after: Instance) -> list[str]:
 def _others(before: Instance, after: Instance) -> list[str]:
     """Other arguments, unless the numbers of users or resources explain it."""
     if before.users != after.users:
-        return ["other users"] * bool(set(after.users) - set(before.users))
+        both = [user for user in before.users if user in after.derived.position]
+        before, after = (of.select_users([of.derived.position[user] for user in both]) for of in (before, after))
     same = [*OTHERS]
     if before.resources != after.resources:
         same = [name for name in same if name not in ("demands", "units")]
     if before.servers != after.servers:
-        same = [name for name in same if name not in ("eligible", "rates", "held", "servers", "server_types")]
+        same = [name for name in same if name not in ("eligible", "rates", "held_tasks", "servers", "server_types")]
     return [OTHERS[name] for name in same if not _equal(getattr(before, name), getattr(after, name))]
 
 

@@ -65,6 +65,21 @@ class HeldNow:
         judged = self.difference[np.arange(len(self.names)), 1 + self.judged]
         return tuple(OVER if x > 0 else UNDER if x < 0 else EVEN for x in judged.tolist())
 
+    @cached_property
+    def ratios(self) -> Float:
+        """What is held as a part of the fair amount of the judged resource; NaN where that is 0."""
+        rows = np.arange(len(self.names)), 1 + self.judged
+        fair = self.fair[rows]
+        return np.divide(self.held[rows], fair, out=np.full(len(fair), np.nan), where=fair > 0)
+
+    def below(self, part: float) -> list[int]:
+        """Rows that hold less than a part of their fair amount of the judged resource, and wait for more of it; the
+        smallest ratio first.
+        """
+        rows = np.arange(len(self.names)), 1 + self.judged
+        short = (self.ratios < part) & (self.difference[rows] < 0) & (self.waiting[rows] > 0)
+        return sorted(np.flatnonzero(short).tolist(), key=lambda r: self.ratios[r])
+
     @property
     def largest_first(self) -> list[int]:
         """Rows from the largest difference in the scarcest resource down; then by the largest in any."""
@@ -107,6 +122,11 @@ def held_now(allocation: Allocation, by: str | None = None, alone: bool = False)
         fair, held, waiting = (_sums(part, members) for part in (fair, held, waiting))
     scarcest = most_used([allocation])
     return HeldNow(tuple(names), fair, held, waiting, instance.resources, instance.total_capacities, scarcest)
+
+
+def by_team_else_user(instance: Instance) -> str | None:
+    """The innermost label of teams, under which users without a team stand alone; None, for users, without teams."""
+    return next(iter(instance.teams), None)
 
 
 def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:

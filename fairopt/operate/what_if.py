@@ -98,6 +98,8 @@ class WhatIf:
     ----------
     before, after : Allocation
         The two answers, each with its instance and certificate.
+    all_members : bool, default False
+        Whether the row of a team counts all its members before and all after, not only those that it has both times.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class WhatIf:
 
     before: Allocation
     after: Allocation
+    all_members: bool = False
 
     @cached_property
     def changes(self) -> tuple[str, ...]:
@@ -332,7 +335,7 @@ def _numbers(allocation: Allocation, resources: Sequence[str]) -> Float:
     return np.column_stack([allocation.tasks, units_of(allocation)[:, columns]])
 
 
-def _by_name(names: Sequence[str], mine: Sequence[str], values: Float) -> Float:
+def by_name(names: Sequence[str], mine: Sequence[str], values: Float) -> Float:
     """Values in the order of other names, 0 for those that have none."""
     at, columns = {name: k for k, name in enumerate(mine)}, values[:, None] if values.ndim == 1 else values
     rows = [at.get(name, len(mine)) for name in names]
@@ -346,8 +349,8 @@ def _of_users(found: WhatIf) -> Gains:
         raise InvalidBlock("the two instances have no resource in common, so their answers cannot be compared")
     was, now = (a.instance.users for a in sides)
     names = tuple(dict.fromkeys([*was, *now]))
-    before, after = (_by_name(names, a.instance.users, _numbers(a, resources)) for a in sides)
-    shares = np.hstack([_by_name(names, a.instance.users, a.share(DominantShare())) for a in sides])
+    before, after = (by_name(names, a.instance.users, _numbers(a, resources)) for a in sides)
+    shares = np.hstack([by_name(names, a.instance.users, a.share(DominantShare())) for a in sides])
     capacities = _capacities(found.after, resources)
     signs = np.sign(apart(before, after, capacities)[:, 0]).tolist()
     old, new = set(was), set(now)
@@ -370,7 +373,10 @@ def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
         for a, of in ((a, team_sums(a, by, alone)) for a in sides)
     ]
     names = tuple(dict.fromkeys([*members[0], *members[1]]))
-    both = {name: sorted({*members[0].get(name, ())} & {*members[1].get(name, ())}) for name in names}
+    both = {
+        name: [] if found.all_members else sorted({*members[0].get(name, ())} & {*members[1].get(name, ())})
+        for name in names
+    }
     parts, shares = [], []
     for a, of, part in zip(sides, members, (users.before, users.after), strict=True):
         rows = {name: both[name] or [*of.get(name, ())] for name in names}
@@ -389,7 +395,7 @@ def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
         if not (was and now):
             states.append(NEW if now else LEFT_OUT)
             continue
-        if not both[name]:  # other members under the same name
+        if not both[name]:  # others under the same name, or all that there are
             states.append(_state(np.sign(made.difference[k, 1 + i])))
             continue
         those = {*signs[both[name]].tolist()} - {0.0}

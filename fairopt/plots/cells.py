@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.instance import Instance
-from fairopt.operate.server_sums import capacity_of, part_of, sum_by
+from fairopt.operate.server_sums import capacity_of, part_of
 from fairopt.plots.common import Inches, number_in_cell
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import shortened
@@ -30,10 +30,6 @@ class Classes:
     counts: Ints
     capacities: Float
     n_classes: int
-
-    def class_sums(self, by_row: Float) -> Float:
-        """Sums over the server rows of each class shown."""
-        return sum_by(self.instance.derived.server_classes, by_row)[self.shown]
 
     def part(self, units: Float) -> Float:
         """Units by server row as percentages of the capacity of each class shown; NaN for zero capacity."""

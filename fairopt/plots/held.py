@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,32 +10,16 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.operate.held import held_now
+from fairopt.operate.held import HeldNow, held_now
 from fairopt.operate.team_sums import teams_shown
-from fairopt.plots.common import (
-    GREYS,
-    GROUP,
-    NUMBER,
-    bar_style,
-    cut,
-    escaped,
-    fall_back_fonts,
-    fit_numbers,
-    lay_out,
-    plain,
-    size_of,
-    ticks_beside,
-)
-from fairopt.plots.panels import NAMES, Size, grow, labels_outside, legend_beside, panels_on
+from fairopt.plots.common import GREYS, GROUP, NUMBER, Inches, bar_style, cut, plain
+from fairopt.plots.panels import Picture, Size, panels_of
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import shortened
 
 MAX_BARS = 20  # teams or users with bars
 BAR = 0.13  # height of a bar in inches
 PANEL = 2.2  # width of a panel in inches
-PER_ROW = 3  # most panels in a row
 CUT = 2.5  # bars of waiting tasks end at this multiple of the longest other bar
-LETTER = 0.07  # width of a letter of a title in inches
 NUMBERS = 1.35  # length of the axis, with the space of numbers, relative to the longest bar
 WAITING: dict[str, Any] = {"facecolor": "white", "edgecolor": GREYS[1], "hatch": "////", "linewidth": 0.5}
 
@@ -53,62 +35,58 @@ def check_held(instance: Instance) -> None:
 def held_bars(
     instance: Instance, allocations: Mapping[str, Allocation], axes: Any = None, size: Size | None = None
 ) -> Any:
-    """A figure with a panel for each resource: bars of what each policy gives, of what is held, and of what waits.
+    """A figure with a panel for each resource; see `HeldBars`."""
+    by = teams_shown(instance)
+    known = {name: each for name, a in allocations.items() if (each := held_now(a, by, alone=True)) is not None}
+    picture, first = HeldBars(instance, known), next(iter(known.values()))
+    some = f" (the largest differences, {MAX_BARS} of {len(first.names):,})" if len(first.names) > MAX_BARS else ""
+    nothing = ["" if units else ": none" for units in instance.total_capacities]
+    shown = [
+        (i, [instance.resources[i] + nothing[i]])
+        for i in sorted(range(instance.n_resources), key=lambda i: i != first.scarcest)
+    ]
+    title = f"Held now beside what is fair, by {by or 'user'}{some}"
+    return panels_of(picture, shown, axes, size or (None, None), f"{len(shown)} resources", title)[
+        0
+    ].figure.canvas.figure
+
+
+class HeldBars(Picture):
+    """Bars, by resource, of what each policy gives, of what is held, and of what waits.
 
     Teams under the innermost label with a team of several users, or users, are in the order of their differences from
     the first policy, at most 20 of them. Long bars of waiting tasks are cut.
     """
-    by = teams_shown(instance)
-    found = {name: held_now(a, by, alone=True) for name, a in allocations.items()}
-    known = {name: each for name, each in found.items() if each is not None}
-    first = next(iter(known.values()))
-    rows = first.largest_first[:MAX_BARS]
-    names = [first.names[r] for r in rows]
-    whole = np.where(first.capacities > 0, first.capacities, np.inf) / 100
-    fair = {name: each.fair[rows, 1:] / whole for name, each in known.items()}
-    held, waiting = (part[rows, 1:] / whole for part in (first.held, first.waiting))
-    drawn = np.maximum(held, np.max(list(fair.values()), axis=0)).max(initial=0.0) or 1.0
-    end = np.minimum(np.where(np.isfinite(waiting), held + waiting, held), np.maximum(held, CUT * drawn))
-    longest = NUMBERS * max(drawn, end.max(initial=0.0))
-    shown = sorted(range(instance.n_resources), key=lambda i: i != first.scarcest)
-    count = len(shown)
-    columns = min(count, PER_ROW)
-    height = max(len(names), 2) * (BAR * (1 + len(fair)) / GROUP)
-    wide, high = size or (None, None)
-    lines, width = math.ceil(count / columns), columns * PANEL + 3
-    panels = panels_on(axes, (wide or width, high or lines * (height + 1) + 1), count, columns, f"{count} resources")
-    figure = panels[0].figure.canvas.figure
-    for ax, i in zip(panels, shown, strict=True):
-        parts = {name: each[:, i] for name, each in fair.items()}
-        _draw(ax, parts, held[:, i], waiting[:, i], end[:, i])
-        ax.set_xlim(0, longest)
-        ax.set_ylim(len(names) - 0.5 if names else 0.5, -0.5)
+
+    def __init__(self, instance: Instance, known: Mapping[str, HeldNow]) -> None:
+        self.instance, first = instance, next(iter(known.values()))
+        rows = first.largest_first[:MAX_BARS]
+        self.beside = [first.names[r] for r in rows]
+        whole = np.where(first.capacities > 0, first.capacities, np.inf) / 100
+        self.fair = {name: each.fair[rows, 1:] / whole for name, each in known.items()}
+        self.held, self.waiting = (part[rows, 1:] / whole for part in (first.held, first.waiting))
+        drawn = np.maximum(self.held, np.max(list(self.fair.values()), axis=0)).max(initial=0.0) or 1.0
+        end = np.where(np.isfinite(self.waiting), self.held + self.waiting, self.held)
+        self.end = np.minimum(end, np.maximum(self.held, CUT * drawn))
+        self.longest = NUMBERS * max(drawn, self.end.max(initial=0.0))
+        self.size = (PANEL, max(len(rows), 2) * (BAR * (1 + len(known)) / GROUP))
+
+    def draw(self, ax: Any, key: Any) -> None:
+        """Draw the bars of one resource."""
+        parts = {name: each[:, key] for name, each in self.fair.items()}
+        _draw(ax, parts, self.held[:, key], self.waiting[:, key], self.end[:, key])
+        ax.set_xlim(0, self.longest)
+        ax.set_ylim(len(self.beside) - 0.5 if self.beside else 0.5, -0.5)
         ax.set_xlabel("% of the capacity", fontsize=8)
-    more = np.where(np.isfinite(waiting), waiting, 0.0)
-    handles = _handles(list(fair), bool((more > 0).any()), is_cut=bool((held + more > end).any()))
-    legend_beside(panels[-1], axes is None, handles=handles)
-    if axes is None:
-        some = f" (the largest differences, {MAX_BARS} of {len(first.names):,})" if len(first.names) > MAX_BARS else ""
-        title = textwrap.fill(f"Held now beside what is fair, by {by or 'user'}{some}", int((wide or width) / LETTER))
-        figure.suptitle(escaped(title), x=0.01, ha="left", fontsize=9)
-        labels_outside(panels, columns)
-    named = panels if axes is not None else panels[::columns]
-    room = (PANEL, height)
-    for measured in (False,) if axes is None and not (wide or high) else (False, True):  # names take room from axes
-        if measured:
-            lay_out(figure)
-            room = size_of(panels[0])
-        letters = max(int(min(NAMES * figure.get_size_inches()[0], 30)), 5)
-        for ax in named:
-            ticks_beside(ax, shortened(names, letters), room[1])
-        for ax, i in zip(panels, shown, strict=True):
-            none = ": none" if instance.total_capacities[i] == 0 else ""
-            ax.set_title(cut(instance.resources[i], max(int(room[0] / LETTER) - len(none), 4)) + none, fontsize=8)
-            fit_numbers(ax, (room[0], room[1] / max(len(names), 1) / (1 + len(fair))))
-    fall_back_fonts(figure)
-    if axes is None:
-        grow(figure, panels[0], (None if wide else PANEL, None if high else height), columns, lines)
-    return figure
+
+    def room(self, size: Inches) -> Inches:
+        """The space of a bar."""
+        return size[0], size[1] / max(len(self.beside), 1) / (1 + len(self.fair))
+
+    def handles(self) -> list[Any]:
+        """Policies, what is held, and what waits."""
+        more = np.where(np.isfinite(self.waiting), self.waiting, 0.0)
+        return _handles(list(self.fair), bool((more > 0).any()), is_cut=bool((self.held + more > self.end).any()))
 
 
 def _draw(ax: Any, fair: Mapping[str, Float], held: Float, waiting: Float, end: Float) -> None:

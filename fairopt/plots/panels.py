@@ -55,8 +55,8 @@ class Picture(ABC):
     scale_beyond: bool = False  # some numbers exceed the largest on the scale
 
     @abstractmethod
-    def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Draw on the axes; return the image that a colour bar explains, if any."""
+    def draw(self, ax: Any, key: Any) -> Any:
+        """Draw an allocation, or another part, on the axes; return the image that a colour bar explains, if any."""
 
     def room(self, size: Inches) -> Inches:
         """The space for a number in a cell or above a bar, for axes of this size."""
@@ -75,7 +75,7 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     """Draw one allocation on the given axes, or on a new figure."""
     name = "" if allocation is None else _titled(allocation, label(allocation.policy))
     title = [f"{name}: {picture.what}" if name else _sentence(picture.what), picture.finding(allocation)]
-    return _drawn(picture, [(allocation, title)], None if ax is None else [ax], alone=True)[0]
+    return panels_of(picture, [(allocation, title)], None if ax is None else [ax], alone=True)[0]
 
 
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size | None = None) -> list[Any]:
@@ -86,7 +86,7 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
     shown: list[tuple[Allocation | None, list[str]]] = [(None, [_sentence(picture.what)])]
     if not picture.together:
         shown = [(a, [_titled(a, name), _tasks(a), picture.finding(a)]) for name, a in found.items()]
-    return _drawn(picture, shown, axes, size or (None, None))
+    return panels_of(picture, shown, axes, size or (None, None), f"{len(shown)} policies with an answer")
 
 
 def _given(axes: Any, count: int, panels: str) -> list[Any]:
@@ -129,30 +129,34 @@ def two_of(
 # -- pieces -----------------------------------------------------------------------------------------------------------
 
 
-def _drawn(
+def panels_of(
     picture: Picture,
-    shown: Sequence[tuple[Allocation | None, list[str]]],
+    shown: Sequence[tuple[Any, list[str]]],
     axes: Any,
     size: Size = (None, None),
+    what: str = "",
+    heading: str = "",
     alone: bool = False,
 ) -> list[Any]:
-    """Draw allocations with titles, on the given axes or on panels of a new figure."""
+    """Draw allocations, or what else ``picture.draw`` takes, with titles, on the given axes or on a new figure."""
     count, columns = len(shown), 0
     if axes is None:
         columns = _columns(picture, count, size)
     width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / (columns or 1)) * (picture.size[1] + 2)
     new = size[0] or width, size[1] or height
-    panels = panels_on(axes, new, count, columns, f"{count} policies with an answer")
+    panels = panels_on(axes, new, count, columns, what)
     figure, free = panels[0].figure.canvas.figure, axes is None and size == (None, None)
     images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
     if handles := picture.handles():
-        if alone or not columns:
-            legend_beside(panels[-1], own=False, handles=handles)
+        if alone or heading or not columns:
+            legend_beside(panels[-1], own=bool(heading and columns), handles=handles)
         else:
             _figure_legend(figure, handles, size)
     _scale(picture, next((image for image in images if image is not None), None), panels)
     if columns:
         labels_outside(panels, columns)
+        if heading:
+            figure.suptitle(escaped(textwrap.fill(heading, int(new[0] / TITLE))), x=0.01, ha="left", fontsize=9)
     # given axes keep their title
     titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))
     (wide, high), rows = figure.get_size_inches(), math.ceil(count / columns) if columns else 1

@@ -10,6 +10,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.operate.server_sums import sum_by
 from fairopt.plots.cells import cells, classes_of
 from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain
 from fairopt.plots.panels import Picture
@@ -100,7 +101,8 @@ class PriceBars(Picture):
     def _of_classes(self, by_row: Float) -> Float:
         """Mean prices of each class over its servers; NaN for zero capacity."""
         counts = self.instance.counts[:, None].astype(float)
-        mean = self.classes.class_sums(by_row * counts) / self.classes.counts[:, None]
+        sums = sum_by(self.instance.derived.server_classes, by_row * counts)[self.classes.shown]
+        mean = sums / self.classes.counts[:, None]
         return np.where(self.classes.capacities > 0, mean, np.nan)
 
     def _bars(self, ax: Any, low: Float, high: Float, texts: Sequence[str]) -> Any:

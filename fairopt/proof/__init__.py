@@ -5,6 +5,7 @@ The files:
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
 * `proposal`: proposals of methods, and the interface of evidence; `evidence`: its kinds.
 * `feasibility`: repair of points, violations of constraints, and constraints as multipliers see them.
+* `gradients`: gradients of CVXPY's expressions.
 * `bound`: users' largest gains at given costs, for all bounds by weak duality.
 * `least_squares`: minimum-norm solutions of equations, within the time limit.
 * `ranges`: ranges of variables that linear rows and cones imply. `polish`: dual points made exact.
@@ -13,7 +14,8 @@ The files:
 * `envy_levels`: bottlenecks under envy-freeness.
 * `server_bounds`: the dual bound on several servers.
 * `level_bounds`: leximin on several servers and under further constraints.
-* `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams.
+* `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams;
+  `determined`: what follows from these totals by prices.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
 * `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.

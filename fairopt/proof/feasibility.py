@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -20,13 +19,13 @@ from fairopt.blocks.form import Form
 from fairopt.blocks.guarantees import TeamGuarantees
 from fairopt.blocks.rows import TYPICAL
 from fairopt.instance.validation import distinct
+from fairopt.proof.gradients import as_matrix, gradient, gradients_of
 from fairopt.proof.lagrangian import LinearRows
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
-from fairopt.solve.form.compiled import affine_slopes
 from fairopt.solve.form.program import ConeModel, Program
 
 
@@ -162,13 +161,17 @@ def rows_violation(program: Program, tasks: Float) -> float:
 
 def all_known(program: Program) -> bool:
     """Whether the program has only linear rows, bounds and a known objective."""
-    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
-    return known and program.objective.is_known
+    return _all_rows(program) and program.objective.is_known
+
+
+def _all_rows(program: Program) -> bool:
+    """Whether all constraints are linear rows and bounds."""
+    return all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
 
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program; a cone model is built only for constraints that are not linear rows."""
-    if all_known(program):
+    if all_known(program) or (cone is None and _all_rows(program)):
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     cone = cone or ConeModel(program)
     if len(cone.model.own.values()) < len(cone.model.own.held):  # no solver left them
@@ -213,6 +216,8 @@ def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
     """The best values of blocks' variables at tasks by pair, by key."""
     blocks = blocks_within((program.objective, *program.rest))
     if program.empty or not program.decides_tasks or all(map(is_ours, blocks)) or all_known(program):
+        return {}
+    if _all_rows(program) and program.natural.has_none_of_its_own(program.objective):
         return {}
     return settle(ConeModel(program), tasks)
 
@@ -365,28 +370,6 @@ def tangent(
     return Form(constant=constant), slopes, by_others
 
 
-def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
-    """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
-    return gradients_of(expression, [unknowns])[0]
-
-
-def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
-    """The same by each of several variables."""
-    try:
-        linear = expression.is_affine() and not expression.parameters()
-        found = affine_slopes(expression) if linear else expression.grad
-    except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
-        return [None] * len(variables)
-    each = [found.get(variable) for variable in variables]
-    return [None if gradient is None else as_matrix(gradient) for gradient in each]
-
-
-def as_matrix(gradient: Any) -> sp.csr_array:
-    """A gradient of CVXPY (a plain number for one unknown) as a sparse matrix."""
-    dense: Any = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)
-    return sp.csr_array(dense)
-
-
 def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
     """The largest violation of a constraint's rows, each relative to the size of its terms.
 
@@ -410,20 +393,22 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
 
     signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
-    curved = []
-    for sign, argument in zip(signs, condition.args, strict=False):
-        for term, its_sign in _terms(argument, sign):
-            value = np.asarray(term.value, dtype=float).ravel(order="F")
-            rounding = np.maximum(rounding, by_row(np.abs(value)))
-            if not term.is_affine():
-                size = np.maximum(size, by_row(np.abs(value)))
-                curved.append(term)
-                continue
-            own, rest = _sizes(term, typical)
-            size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
-    size = np.maximum(size, np.abs(constant))
+    terms = [term for sign, side in zip(signs, condition.args, strict=False) for term in _terms(side, sign)]
+    values = [by_row(np.abs(np.asarray(term.value, dtype=float).ravel(order="F"))) for term, _ in terms]
+    for value in values:
+        rounding = np.maximum(rounding, value)
     beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
+    if not beyond.any():
+        return 0.0
+    for (term, its_sign), value in zip(terms, values, strict=True):
+        if not term.is_affine():
+            size = np.maximum(size, value)
+            continue
+        own, rest = _sizes(term, typical)
+        size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
+    size = np.maximum(size, np.abs(constant))
     relative = beyond / np.where(size > 0, size, 1.0)
+    curved = [term for term, _ in terms if not term.is_affine()]
     if curved and relative.max() > BLOCK_TOLERANCE:
         relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
     return float(relative.max())
@@ -433,8 +418,8 @@ def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> t
     """The size of the variable terms in each row of an affine expression, and its constant."""
     value = np.asarray(term.value, dtype=float).ravel(order="F")
     size = np.zeros(len(value))
-    for variable, gradient in term.grad.items():
-        slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
+    for variable, slopes in gradient(term).items():
+        slopes, at = as_matrix(slopes).T, np.asarray(variable.value, dtype=float).ravel(order="F")
         value = value - slopes @ at
         size = np.maximum(size, abs(slopes) @ np.abs(at))
         if typical is not None and variable.id in typical:

@@ -24,7 +24,7 @@ from fairopt.instance.teams import sums_by
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
+from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 
 AT_BOUND = 1e-9  # relative: members that near to a bound are at it
@@ -41,18 +41,22 @@ class SplitDual:
 
 
 class InsideTeams:
-    """The members' tasks on some ``columns`` (a mask of pairs) as unknowns, the others staying where they are.
+    """The members' tasks as unknowns, but for pairs that are ``fixed``; ``settled`` users keep their tasks in total.
 
-    ``table`` has the rows between ``low`` and ``high``; a right side is never beyond what ``tasks`` use, since rounding
-    would make it infeasible. Members are those users of which some pair varies.
+    Fixed pairs where a member runs tasks are unknowns while it has others. ``table`` has the rows between ``low`` and
+    ``high``; a right side is never beyond what ``tasks`` use, since rounding would make it infeasible. Members are
+    those users of which some pair varies.
     """
 
-    def __init__(self, program: Program, team: OfTeam, tasks: Float, columns: Bool) -> None:
+    def __init__(self, program: Program, team: OfTeam, tasks: Float, fixed: Bool, settled: Bool) -> None:
         instance, pairs = program.instance, program.pairs
         own, whole = team.share._numbers(instance, levelled=True), team._numbers(instance)
         c, in_total = pairs.of(own.per_task), pairs.of(whole.per_task)
         if not np.allclose(c, in_total, rtol=ROUNDING, atol=0.0):
             raise OutOfDomain(f"{team} sums other shares than its members compare")
+        by_user = pairs.sum(tasks)
+        varies = (pairs.sum((~fixed).astype(float)) > 0)[pairs.user]
+        columns = varies & ~(fixed & (tasks <= NOISE * by_user[pairs.user]))
         self.place = np.flatnonzero(columns)
         self.users, self.user = np.unique(pairs.user[self.place], return_inverse=True)
         names, of_pair = np.unique(whole.of_pairs(pairs.user)[self.place], return_inverse=True)
@@ -63,8 +67,9 @@ class InsideTeams:
         self.tasks, self.c, self.w = tasks[self.place], c[self.place], own.weights[self.users]
         self.single = program.single
         zero = program.zero_pairs[self.place]
-        low, high = program.low[self.users], program.most[self.users]
-        self.limited = np.isfinite(program.high[self.users])
+        least, limit = (np.where(settled, by_user, bound) for bound in (program.low, program.high))
+        low, high = least[self.users], np.minimum(program.most, limit)[self.users]
+        self.limited = np.isfinite(limit[self.users])
         self.most_tasks = np.where(zero, 0.0, high[self.user])
         self.least_tasks = np.minimum(low[self.user] if self.single else 0.0, self.most_tasks)
         self.totals_table = sp.csr_array((self.c, (of_pair, np.arange(len(zero)))), shape=(self.n_teams, len(zero)))
@@ -74,23 +79,19 @@ class InsideTeams:
         np.minimum.at(worst, self.user, self.c)
         self.shares = self.at(self.tasks)
         self.lowest, self.most = np.minimum(worst * low, self.shares), np.maximum(best * high, self.shares)
-        self._add_rows(program, tasks, columns)
+        self._add_rows(program, tasks, columns, (least, limit))
 
-    def _add_rows(self, program: Program, tasks: Float, columns: Bool) -> None:
+    def _add_rows(self, program: Program, tasks: Float, columns: Bool, by_user: tuple[Float, Float]) -> None:
         """Write capacities, users' limits (on several servers) and further rows in the columns."""
         rest = np.where(columns, 0.0, tasks)
         kept = np.flatnonzero(program.usable_rows > 0)
-        if self.single:  # without those of the other users, of which there may be millions
-            whole = program.whole_capacities[0]
-            loads = (program.instance.per_server_demands[self.place, 0] / np.where(whole > 0, whole, np.inf)).T
-        else:
-            loads = sp.csc_array(program.pairs.loads)[:, self.place]
-        parts = [sp.csr_array(loads)[kept]]
+        parts = [program.rows.columns(self.place)[kept]]
         low, high = [np.full(len(kept), -np.inf)], [(program.usable_rows - program.rows.load(rest))[kept]]
         if not self.single:
-            some = np.flatnonzero((program.low > 0) | np.isfinite(program.high))
+            least, most = by_user
+            some, used = np.flatnonzero((least > 0) | np.isfinite(most)), program.pairs.sum(rest)
             parts.append(sp.csr_array(program.pairs.totals[some][:, self.place]))
-            low, high = [*low, program.low[some]], [*high, program.high[some]]
+            low, high = [*low, (least - used)[some]], [*high, (most - used)[some]]
         for one in program.rows.further:
             parts.append(sp.csr_array(one.rows.per_task[:, self.place]))
             right = one.rows.right - one.rows.load(rest)

@@ -21,7 +21,7 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.proof.bound import best_response, level_at, rounded_up_sum
 from fairopt.proof.least_squares import by_iteration
-from fairopt.proof.ranges import implied_ranges
+from fairopt.proof.ranges import Entries, implied_ranges
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
@@ -216,7 +216,7 @@ def _reach(
             side = side + slopes @ np.asarray(variable.value, dtype=float).ravel(order="F")
         parts += [sp.csr_array(row)] if one.inequality else [sp.csr_array(row), sp.csr_array(-row)]
         right += [side] if one.inequality else [side, -side]
-    least, most = implied_ranges(sp.csr_array(sp.vstack(parts)), np.concatenate(right), least, most)
+    least, most = implied_ranges(Entries.of(sp.csr_array(sp.vstack(parts))), np.concatenate(right), least, most)
     return {v: (least[i:j], most[i:j]) for v, i, j in zip(variables, cuts[:-1], cuts[1:], strict=True)}
 
 

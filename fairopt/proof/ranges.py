@@ -8,11 +8,11 @@ linear rows again.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 
 ROUNDS = 20  # of propagation
@@ -21,17 +21,41 @@ CONES = 4  # rounds through all cones: a logarithm of a logarithm takes two
 STEP = 0.1  # the least relative change for which another round is worth it
 
 
-def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) -> tuple[Float, Float]:
+class Entries(NamedTuple):
+    """The entries other than 0 of a matrix of ``n`` rows."""
+
+    row: Indices
+    column: Indices
+    factor: Float
+    n: int
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> Entries:
+        """Those of a matrix by rows."""
+        some = matrix.data != 0
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return cls(row[some], matrix.indices[some], matrix.data[some], matrix.shape[0])
+
+    def part(self, rows: slice) -> Entries:
+        """Those of some rows."""
+        some = slice(*np.searchsorted(self.row, (rows.start, rows.stop)))
+        return Entries(self.row[some] - rows.start, self.column[some], self.factor[some], rows.stop - rows.start)
+
+    def with_below(self, other: Entries, sign: float) -> Entries:
+        """The matrix with another, times a sign, below it."""
+        row, column = np.append(self.row, other.row + self.n), np.append(self.column, other.column)
+        return Entries(row, column, np.append(self.factor, sign * other.factor), self.n + other.n)
+
+
+def implied_ranges(rows: Entries, right: Float, least: Float, most: Float) -> tuple[Float, Float]:
     """The ranges with the bounds that ``rows @ v <= right`` implies, where they are closer.
 
     The other variables of a row at their ends leave the most that one variable can be.
     """
-    least, most, rows = least.copy(), most.copy(), sp.csr_array(rows)
-    column, factor, row = rows.indices, rows.data, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    some = factor != 0
-    column, factor, row, n = column[some], factor[some], row[some], rows.shape[0]
+    row, column, factor, n = rows
+    up, down = factor > 0, factor < 0
     for _ in range(ROUNDS):
-        part = factor * np.where(factor > 0, least[column], most[column])  # the least of each term
+        part = factor * np.where(up, least[column], most[column])  # the least of each term
         open_ = ~np.isfinite(part)
         known = np.where(open_, 0.0, part)
         total, size = np.bincount(row, known, n), np.bincount(row, np.abs(known), n)
@@ -41,9 +65,8 @@ def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) 
             bound = room / factor
         alone &= np.isfinite(bound)
         above, below = np.full(len(least), np.inf), np.full(len(least), -np.inf)
-        up, down = alone & (factor > 0), alone & (factor < 0)
-        np.minimum.at(above, column[up], bound[up])
-        np.maximum.at(below, column[down], bound[down])
+        for some, ends, extreme in ((alone & up, above, np.minimum), (alone & down, below, np.maximum)):
+            extreme.at(ends, column[some], bound[some])
         with np.errstate(invalid="ignore"):
             closer = (
                 above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf),
@@ -57,14 +80,14 @@ def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) 
 
 def ranges_within_cones(a: sp.csr_array, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
     """The ranges with the bounds that ``b - a @ v`` in cones implies; rows and cones are in the order of CVXPY."""
-    equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
-    rows, right = sp.csr_array(sp.vstack([a[linear], -a[equal]])), np.concatenate([b[linear], -b[equal]])
+    every, equal, linear = Entries.of(a), slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
+    rows, right = every.part(linear).with_below(every.part(equal), -1.0), np.concatenate([b[linear], -b[equal]])
     least, most = implied_ranges(rows, right, least, most)
     curved = slice(linear.stop, len(b))
     if curved.start == curved.stop:
         return least, most
-    curves, constant = sp.csr_array(a[curved]), b[curved]
-    of_all = sp.csr_array(sp.vstack([rows, curves, -curves]))
+    curves, constant = every.part(curved), b[curved]
+    of_all = rows.with_below(curves, 1.0).with_below(curves, -1.0)
     for _ in range(CONES):
         low, high = coordinates(*_expressions(curves, constant, least, most), dims)
         closer = implied_ranges(of_all, np.concatenate([right, constant - low, high - constant]), least, most)
@@ -74,14 +97,12 @@ def ranges_within_cones(a: sp.csr_array, b: Float, dims: Any, least: Float, most
     return least, most
 
 
-def _expressions(a: sp.csr_array, b: Float, least: Float, most: Float) -> tuple[Float, Float]:
+def _expressions(a: Entries, b: Float, least: Float, most: Float) -> tuple[Float, Float]:
     """The ranges of ``b - a @ v``."""
-    row = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
-    ends = np.stack([a.data * least[a.indices], a.data * most[a.indices]])
-    ends = np.where(a.data == 0, 0.0, ends)
+    ends = np.stack([a.factor * least[a.column], a.factor * most[a.column]])
     with np.errstate(invalid="ignore"):
-        low, high = (np.bincount(row, -f(ends, axis=0), len(b)) + b for f in (np.max, np.min))
-        size = np.bincount(row, np.abs(ends).max(axis=0, initial=0.0), len(b)) + np.abs(b)
+        low, high = (np.bincount(a.row, -f(ends, axis=0), len(b)) + b for f in (np.max, np.min))
+        size = np.bincount(a.row, np.abs(ends).max(axis=0, initial=0.0), len(b)) + np.abs(b)
     off = np.where(np.isfinite(size), ROUNDING * size, 0.0)
     return np.nan_to_num(low - off, nan=-np.inf, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
         high + off, nan=np.inf, posinf=np.inf, neginf=-np.inf
@@ -91,12 +112,16 @@ def _expressions(a: sp.csr_array, b: Float, least: Float, most: Float) -> tuple[
 def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
     """The ranges of coordinates of second-order, exponential and power cones, in order, given other ranges of them."""
     low, high = low.copy(), high.copy()
-    at = 0
-    for size in dims.soc:  # |s_k| <= s_0
-        part, rest = slice(at, at + size), slice(at + 1, at + size)
-        high[rest], low[rest] = np.minimum(high[rest], high[at]), np.maximum(low[rest], -high[at])
-        low[at] = max(low[at], np.max([*low[rest], *-high[rest]], initial=0.0))
-        at = part.stop
+    at = int(sum(dims.soc))
+    if at:  # |s_k| <= s_0
+        sizes = np.array(dims.soc, dtype=np.intp)
+        first = np.cumsum(sizes) - sizes
+        rest = np.repeat(first, sizes)
+        inside = np.flatnonzero(rest != np.arange(at))
+        radius = high[rest[inside]]
+        high[inside], low[inside] = np.minimum(high[inside], radius), np.maximum(low[inside], -radius)
+        np.maximum.at(low, rest[inside], np.maximum(low[inside], -high[inside]))
+        low[first] = np.maximum(low[first], 0.0)
     if dims.exp:  # s_1 exp(s_0 / s_1) <= s_2
         part = slice(at, at + 3 * dims.exp)
         (u, v, w), (top_u, top_v, top_w) = low[part].reshape(-1, 3).T, high[part].reshape(-1, 3).T
@@ -111,11 +136,12 @@ def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
         high[part] = np.stack([np.minimum(top_u, most), top_v, top_w], axis=1).ravel()
         low[part] = np.stack([u, v, np.maximum(w, from_below)], axis=1).ravel()
         at = part.stop
-    for power in dims.p3d:  # |s_2| <= s_0^a s_1^(1 - a)
-        low[at : at + 2] = np.maximum(low[at : at + 2], 0.0)
-        first, second = high[at : at + 2]
-        if np.isfinite(first) and np.isfinite(second):
-            size = float(max(first, 0.0) ** float(power) * max(second, 0.0) ** (1.0 - float(power))) * (1.0 + ROUNDING)
-            low[at + 2], high[at + 2] = max(low[at + 2], -size), min(high[at + 2], size)
-        at += 3
+    if dims.p3d:  # |s_2| <= s_0^a s_1^(1 - a)
+        power, first = np.array(dims.p3d, dtype=float), at + 3 * np.arange(len(dims.p3d))
+        low[first], low[first + 1] = np.maximum(low[first], 0.0), np.maximum(low[first + 1], 0.0)
+        ends = np.maximum(high[first], 0.0), np.maximum(high[first + 1], 0.0)
+        with np.errstate(invalid="ignore"):  # 0 times infinity
+            size = ends[0] ** power * ends[1] ** (1.0 - power) * (1.0 + ROUNDING)
+        size = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), size, np.inf)
+        low[first + 2], high[first + 2] = np.maximum(low[first + 2], -size), np.minimum(high[first + 2], size)
     return low, high

@@ -27,6 +27,7 @@ from fairopt.proof import gate
 from fairopt.proof.conic import MATRICES, conic_gap, has_matrices
 from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
+from fairopt.proof.gradients import gradient_of
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
@@ -200,7 +201,7 @@ def _gap_of_tasks(
         return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
 
     alone = all(v.id == variable.id for v in expression.variables())  # otherwise a tangent is no bound
-    gradient = conditions.gradient_of(expression, variable) if alone else None
+    gradient = gradient_of(expression, variable) if alone else None
     if gradient is not None:
         slopes = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         cost, size = multipliers.pair_cost - slopes, np.abs(slopes)

@@ -16,7 +16,7 @@ import numpy as np
 from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp
 from fairopt.solve.form.compiled import Compiled, CompiledHere
 
 SAME = 1e-9  # of the terms of a row: rounding leaves less
@@ -28,7 +28,7 @@ def is_as_asked(compiled: Compiled) -> bool:
     if not isinstance(compiled, CompiledHere):
         return True
     data = compiled.data
-    a, b, c = sp.csr_array(data["A"]), np.asarray(data["b"]), np.asarray(data["c"])
+    a, b, c = data["A"], np.asarray(data["b"]), np.asarray(data["c"])
     point = np.random.default_rng(SEED).uniform(0.5, 1.5, len(c))
     slack, size = b - a @ point, np.abs(b) + abs(a) @ np.abs(point)
     expected = np.full(len(b), np.nan)

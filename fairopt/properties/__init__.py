@@ -14,7 +14,7 @@ The files:
 * `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix. `feasible`: whether an
   allocation keeps capacities and limits.
 * `margins`: violations of properties, of many pools in floats and of one answer in fractions.
-* `teams`: labels that policies read, and slices of teams.
+* `teams`: labels that policies read, and slices of teams. `team_pareto`: gains of teams' totals.
 * `within`: the constraints of a policy in judgements of its answers.
 * `work`: tasks counted by a share that differs by server. `units`: what margins are relative to.
 * `uncertainty`: errors of tasks, from certified gaps.

@@ -18,6 +18,7 @@ from fairopt.properties.feasible import require_feasible
 from fairopt.properties.names import (
     BY_NAME,
     OF_ALLOCATIONS,
+    OF_TEAMS,
     PROPERTIES,
     USUAL_CHECKS,
     percent,
@@ -27,6 +28,7 @@ from fairopt.properties.names import (
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
+from fairopt.properties.team_pareto import levelled, team_gain
 from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
@@ -74,6 +76,8 @@ def check(
     * ``team-sharing-incentive``: how much larger the dominant share of a team or user would be if one of its members
       that is below its limit ran alone on the team's slice of every server, within that limit (`TeamSlices`). The tree
       of teams is that which the policy reads, or that of all labels.
+    * ``team-pareto``: a gain of a team's total, by the share that the policy compares, while no other team's falls,
+      relative to it (`TeamGain`).
     * ``envy-free``: how much more a user would run on the bundle of another, at its own weight and within its limit
       (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
     * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
@@ -86,9 +90,10 @@ def check(
     allocation : Allocation
         Any allocation, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
-        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``. Only ``ef1`` and
-        ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with divisible
-        tasks.
+        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``; only
+        ``team-pareto`` if the policy leaves open how teams divide totals (`OfTeam` with ``inside="any"``). Only ``ef1``
+        and ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with
+        divisible tasks.
     tol : float, default 1e-6
         Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
         certified gap of 1e-6; check its envy with a larger ``tol``.
@@ -150,6 +155,12 @@ def check(
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
 
 
+def _leaves_users_open(allocation: Allocation) -> bool:
+    """Whether the policy compares teams and leaves open how they divide: users are ways of doing the same."""
+    share = levelled(allocation.policy)
+    return share is not None and share.inside == "any"
+
+
 def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
     """The verdict, with a sentence that says what constraints and whole tasks mean for it."""
     sentence, words = verdict.sentence, judged(verdict.name, allocation.policy, allocation.instance)
@@ -157,6 +168,8 @@ def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
         sentence = f"{sentence} ({words})" if words == ASIDE else f"{words}, {sentence}"
     if allocation.certificate.whole and verdict.holds is False and not COUNTINGS.get(verdict.name, TASKS).in_whole:
         sentence += " (in divisible tasks)"
+    if _leaves_users_open(allocation) and verdict.name not in OF_TEAMS:
+        sentence += " (of users, whose parts of their team's total the policy leaves open)"
     return replace(verdict, sentence=sentence)
 
 
@@ -223,6 +236,22 @@ def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, wor
     return Verdict(name, False, margin, teams, words)
 
 
+def team_pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether no team's total can grow unless another's falls."""
+    found = team_gain(allocation, tol, clock)
+    name, of = "team-pareto", f"{found.share.by}'s total {found.share.share}"
+    if found.team is not None and found.margin > tol:
+        t = found.teams.index(found.team)
+        before, after = _numbers(found.totals[t], found.better[t])
+        words = f"with no {of} falling, that of {found.team!r} could be {after} instead of {before}"
+        return Verdict(name, False, found.margin, found, words)
+    words = f"no {of} can grow unless another's falls"
+    if found.bound > tol:
+        left = "" if np.isinf(found.bound) else f" of {percent(found.bound)}"
+        return Verdict(name, None, found.margin, found, f"{words}, as far as is known: a gain{left} is not ruled out")
+    return Verdict(name, True, found.margin, found, words)
+
+
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     work = work if name == "envy-free" else None
     envies = envy(allocation, COUNTINGS[name], tol, clock, work)
@@ -275,6 +304,8 @@ envy_free, ef1, ef1_own = (partial(_envy, name) for name in COUNTINGS)
 
 def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     """Canonical names of the properties to check, in order."""
+    if properties is None and _leaves_users_open(allocation):
+        return ["team-pareto"]
     if properties is None:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()

@@ -56,6 +56,13 @@ TABLE = (  # in the order of reports
         of_teams=True,
     ),
     Property(
+        "team-pareto",
+        "no feasible allocation gives every team at least as much in total and some team more",
+        "team-pe",
+        "checks:team_pareto",
+        of_teams=True,
+    ),
+    Property(
         "envy-free",
         "no user would run more tasks on what another user holds, at its own weight",
         "ef envy-freeness",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -99,11 +99,6 @@ class _GainProblem:
         capacities = self.instance.capacities * self.instance.counts[:, None]
         return np.where(self.left <= self.open_part * capacities, 0.0, self.left)
 
-    @property
-    def sure_spare(self) -> Float:
-        """Parts of limits left over, 0 where the gap leaves them open."""
-        return np.where(self.spare <= self.open_part, 0.0, self.spare)
-
     def counted(self, gains: Float) -> Float:
         """Gains that count; 0 for the others."""
         return np.where(gains > self.counts, gains, 0.0)
@@ -117,44 +112,31 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None, w
     `NotCertified` is raised if no solver settles whether a user can gain more than ``tol``, unless the clock is late.
     """
     clock = clock or Clock(None)
-    found = _without_constraints(allocation, tol, clock, work)
+    found = _dominating(allocation, tol, clock, work, within=False)
     if max(found.margin, found.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
         return found
-    share = Tasks() if work is None else work.share
-    problem = _gain_problem(allocation, work, merge=False)
-    search = _SearchWithin(problem, tol, clock, allocation=allocation, share=share)
-    search.run()
-    return replace(_found(allocation, search), assumed=search.assumed)
+    return _dominating(allocation, tol, clock, work, within=True)
 
 
-def _without_constraints(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Dominating:
-    """The same where the policy has no constraints, or they are left out."""
-    problem = _gain_problem(allocation, work)
-    nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
-    if not (problem.room > problem.counts).any():
-        return nothing
-    if problem.instance.n_servers == 1:
-        gains = _leftover(problem, problem.left)
-        gains = problem.counted(np.where(gains > problem.always, gains, _leftover(problem, problem.sure_left)))
-        search = _GainSearch(problem, tol, clock)
-        search.seen, search.user, search.most = gains, int(gains.argmax()), gains
-        search.margin, search.tasks = float(gains[search.user]), problem.tasks.copy()
-        search.tasks[search.user, 0] += search.margin * problem.unit[search.user]
-    else:
-        search = _GainSearch(problem, tol, clock)
+def _dominating(allocation: Allocation, tol: float, clock: Clock, work: Work | None, within: bool) -> Dominating:
+    """The same ``within`` the constraints of the policy, or without them."""
+    given, problem = allocation.instance, _gain_problem(allocation, work, merge=not within)
+    if not within and not (problem.room > problem.counts).any():
+        return Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
+    search = _GainSearch(problem, tol, clock)
+    if within:
+        search = _SearchWithin(problem, tol, clock, allocation, Tasks() if work is None else work.share)
+    if problem.instance.n_servers > 1 or within:
         search.run()
-    return _found(allocation, search)
-
-
-def _found(allocation: Allocation, search: _GainSearch) -> Dominating:
-    """What a search found, on the servers of the allocation."""
-    given, user, margin = allocation.instance, search.user, search.margin
+    else:
+        search.on_pool()
+    user, margin = search.user, search.margin
     if margin == 0.0:
-        return Dominating(allocation.tasks_by_server, {}, 0.0, search.bound)
+        return Dominating(allocation.tasks_by_server, {}, 0.0, search.bound, assumed=search.assumed)
     tasks = search.tasks if search.tasks.shape[1] == given.n_servers else given.derived.spread(search.tasks)
-    others = int((np.delete(search.seen, user) > search.tol).sum())
-    more = {given.users[user]: float(margin * search.problem.unit[user])}
-    return Dominating(tasks, more, margin, max(search.bound, margin), others)
+    others = int((np.delete(search.seen, user) > tol).sum())
+    more = {given.users[user]: float(margin * problem.unit[user])}
+    return Dominating(tasks, more, margin, max(search.bound, margin), others, search.assumed)
 
 
 def _gain_problem(allocation: Allocation, work: Work | None, merge: bool = True) -> _GainProblem:
@@ -231,9 +213,10 @@ class _GainSearch:
     problem: _GainProblem
     tol: float
     clock: Clock
-    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.messages: list[str] = []
+        self.assumed = ""  # an unproved assumption of the bounds
         self.user, self.margin, self.tasks = 0, 0.0, self.problem.tasks
         self.most: Float = self.problem.room.copy()
         self.seen: Float = np.zeros(len(self.most))
@@ -244,6 +227,15 @@ class _GainSearch:
     def bound(self) -> float:
         """An upper bound on the gain of every user."""
         return float(self.problem.counted(self.most).max(initial=0.0))
+
+    def on_pool(self) -> None:
+        """The gains on one pool, where each user alone takes what is left over."""
+        q = self.problem
+        gains = _leftover(q, q.left)
+        gains = q.counted(np.where(gains > q.always, gains, _leftover(q, q.sure_left)))
+        self.seen, self.user, self.most = gains, int(gains.argmax()), gains
+        self.margin, self.tasks = float(gains[self.user]), q.tasks.copy()
+        self.tasks[self.user, 0] += self.margin * q.unit[self.user]
 
     def run(self) -> None:
         """Solve for all users at once, then for undecided ones alone, until gains and bounds agree."""
@@ -308,9 +300,8 @@ class _GainSearch:
 class _SearchWithin(_GainSearch):
     """The same within the constraints of the policy: programs are policies, with certified answers."""
 
-    allocation: Allocation = field(kw_only=True)
-    share: Share = field(kw_only=True)  # by which users compare
-    assumed: str = ""  # an unproved assumption of the bounds
+    allocation: Allocation
+    share: Share  # by which users compare
 
     def _look(self, gain_weights: Float, room: Float, user: int | None) -> None:
         q = self.problem
@@ -419,10 +410,11 @@ def _bounds(q: _GainProblem, multipliers: Float) -> Float:
     least = np.where(instance.eligible & (q.worth > 0), each, np.inf).min(axis=1)
     above = np.where(q.worth > 0, q.worth * (each - np.where(least < np.inf, least, 0.0)[:, None]), cost)
     reduced = np.where(q.tasks > 0, above, 0.0)
+    sure_spare = np.where(q.spare <= q.open_part, 0.0, q.spare)
     gains, sure = (
         quotient(max(float((per_unit * left).sum() + of_limits @ spare + (reduced * tasks).sum()), 0.0), least, np.inf)
         / q.unit
-        for left, spare, tasks in ((q.left, q.spare, q.tasks), (q.sure_left, q.sure_spare, q.sure_tasks))
+        for left, spare, tasks in ((q.left, q.spare, q.tasks), (q.sure_left, sure_spare, q.sure_tasks))
     )
     return np.where(gains > q.always, gains, sure)
 

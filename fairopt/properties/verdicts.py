@@ -88,17 +88,12 @@ class ByProperty(Mapping[str, T]):
         return "\n".join([self._heading(), *(f"  {entry}" for entry in self.values())])
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
+        yield later("fairopt.report.pages:property_report")(self)
 
-        yield Text(self._heading(), style="bold")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-        for header in self._columns:
-            table.add_column(Text(header), no_wrap=header not in ("verdict", "what shows it"))
-        for fault, cells in map(self._row, self.values()):
-            table.add_row(*(Text(cell, style="bold red" * (fault and k == 1)) for k, cell in enumerate(cells)))
-        yield table
+    def __repr__(self) -> str:
+        words = ", ".join(f"{name}: {self._row(entry)[1][1].lower()}" for name, entry in self.items())
+        of = getattr(self, "mechanism", "") or self._heading()
+        return f"<{type(self).__name__} of {of}; {words or f'nothing {self._done}'}>"
 
     def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:property_page")(self)
@@ -226,7 +221,3 @@ class PropertyReport(ByProperty[Verdict]):
         width, first = max(map(len, self), default=0), 3 + (None in [v.holds for v in self.verdicts])
         lines = [f"  {WORDS[v.holds]:<{first}} {v.name:<{width}}  {v.sentence}" for v in self.verdicts]
         return "\n".join([self.about, *lines])
-
-    def __repr__(self) -> str:
-        words = ", ".join(f"{v.name}: {WORDS[v.holds].lower()}" for v in self.verdicts)
-        return f"<PropertyReport of {self.about}; {words or 'nothing checked'}>"

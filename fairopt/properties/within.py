@@ -60,7 +60,7 @@ def _requires(objective: Objective, instance: Instance) -> bool:
 
 def judged(name: str, policy: Any, instance: Instance = PROBE) -> str:
     """How a property is judged of a policy with constraints, in words; empty without constraints."""
-    if name == "pareto" and constraints_of(policy, instance):
+    if name in ("pareto", "team-pareto") and constraints_of(policy, instance):
         return WITHIN
     if not (isinstance(policy, Policy) and policy.constraints) or name in OF_ANSWERS:
         return ""
@@ -82,7 +82,7 @@ def most_gains(
     """
     instance = allocation.instance
     floors = runs * (1.0 - SLACK)
-    total = Total(_Counted(share, ByUser(dict(zip(instance.users, factors.tolist(), strict=True)))))
+    total = Total(Counted(share, ByUser(dict(zip(instance.users, factors.tolist(), strict=True)))))
     program = Policy(total, [*constraints_of(allocation.policy, instance), MinShare(tuple(floors.tolist()), share)])
     answer = program.allocate(instance, time_limit=time_limit)
     most = answer.objective * np.exp(answer.certificate.gap)
@@ -92,13 +92,14 @@ def most_gains(
 
 
 @dataclass(frozen=True, repr=False)
-class _Counted(Share):
+class Counted(Share):
     """A share times a number of each user."""
 
     share: Share
     factors: ByUser
 
     def per_task(self, instance: Instance) -> Float:
+        """See `Share.per_task`."""
         c = self.share.coefficients(instance)
         factors = instance.per_user(self.factors, "factors", default=0.0)
         return c * (factors if c.ndim == 1 else factors[:, None])

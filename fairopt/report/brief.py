@@ -10,6 +10,7 @@ from fairopt.operate.purchases import leading
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_columns, held_tables
+from fairopt.report.network import network_tables
 from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
 from fairopt.runtime.display import shortened, with_all_digits
 
@@ -33,7 +34,10 @@ def answer_tables(allocation: Allocation, width: int, everything: bool = False) 
     >>> len(table.first.cells), lines[-1].partition(";")[0]
     (12, 'not shown: 18 of 30 users, 27 of 30 resources, the use of servers, prices')
     """
-    tables = [*allocation_tables(allocation), *held_tables(allocation)]
+    network, more = network_tables(allocation, ROWS)
+    if network and not everything:
+        return network, more
+    tables = [*network, *allocation_tables(allocation), *held_tables(allocation)]
     if everything or sum(1 + len(one.packed(width)) * (len(one.first.cells) + 3) for one in tables) <= SCREEN:
         return tables, []
     table, resources = _table(allocation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -25,7 +25,7 @@ from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.held import amount
-from fairopt.report.tables import Column, numbers, percents, scarcest_first, short_titles, signed, unusual
+from fairopt.report.tables import Column, Table, numbers, percents, scarcest_first, short_titles, signed, unusual
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
@@ -51,40 +51,20 @@ HOLDS = {True: "holds", False: "fails", None: "open"}
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table whose first column names the rows."""
-
-    caption: str
-    columns: Sequence[Column]
-    note: str = ""
-
-    @property
-    def rows(self) -> list[list[dict[str, Any]]]:
-        """The cells of each row, with bar and tone."""
-        first = self.columns[0]
-        return [
-            [
-                {
-                    "text": short(c.cells[k], LONG_NAME) if c is first else c.cells[k],
-                    "right": c.right,
-                    "bar": 100 * min(max(c.bars[k], 0.0), 1.0) if c.bars else None,
-                    "tone": c.tones[k] if c.tones else "",
-                }
-                for c in self.columns
-            ]
-            for k in range(len(first.cells))
-        ]
-
-
-@dataclass(frozen=True)
 class Panel:
     """What a section says of one policy; without a name where there is only one."""
 
     policy: str
-    grids: Sequence[Grid] = ()
+    grids: Sequence[Table] = ()
     lines: Sequence[str] = ()
     bars: Sequence[Any] = ()
     gist: str = ""  # of a panel that is folded
+
+
+def grid(title: str, columns: Sequence[Column], note: str = "") -> Table:
+    """A table whose first column names the rows."""
+    first, *others = columns
+    return Table(title, replace(first, cells=[short(text, LONG_NAME) for text in first.cells]), [others], note)
 
 
 @cache
@@ -205,7 +185,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == round(value) else f"{value:.4g}"
 
 
-def _waiting(allocation: Allocation) -> Grid | None:
+def _waiting(allocation: Allocation) -> Table | None:
     """Who waits, the smallest share first."""
     some, instance = words.waiting(allocation), allocation.instance
     if not some:
@@ -227,10 +207,10 @@ def _waiting(allocation: Allocation) -> Grid | None:
     weights = unusual(range(len(shown)), "weight", np.array([w.weight for w in some]), 1)
     left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
     title = f"Who waits: the smallest share{' per weight' * bool(weights)} first"
-    return Grid(title, [*columns, *weights], left)
+    return grid(title, [*columns, *weights], left)
 
 
-def _compared(report: ClusterReport, kind: str) -> Grid:
+def _compared(report: ClusterReport, kind: str) -> Table:
     """The totals of all policies."""
     found = [f.allocation for f in report.findings.values()]
     metrics = [a.metrics() for a in found]
@@ -245,7 +225,7 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
     for name, title in zip(report.instance.resources, without_vendor(report.instance.resources), strict=True):
         parts = [m["utilisation"][name] for m in metrics]
         columns.append(_parts(f"{title} in use", np.array(parts, dtype=float)))
-    return Grid("The notions side by side", columns)
+    return grid("The notions side by side", columns)
 
 
 # -- what each notion gives ---------------------------------------------------------------------------------------
@@ -291,7 +271,7 @@ def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[
     return [Column(f"entitled {title}", numbers(amounts))], note
 
 
-def _of(found: Findings, by: str | None) -> Grid:
+def _of(found: Findings, by: str | None) -> Table:
     """What each team under a label gets, or each user, at most `USERS` of them."""
     allocation, instance = found.allocation, found.allocation.instance
     sums, chosen = team_sums(allocation, by, alone=True), _shown(allocation, by)
@@ -317,7 +297,7 @@ def _of(found: Findings, by: str | None) -> Grid:
         if nothing := int((instance.task_limits == 0).sum()):
             ends += f" Of these, {nothing:,} can run nothing: their task limit is 0."
         note = f"{ends} {note}".strip()
-    return Grid(f"What each {by or 'user'} gets", [*columns, *more], note)
+    return grid(f"What each {by or 'user'} gets", [*columns, *more], note)
 
 
 def _shown(allocation: Allocation, by: str | None) -> list[int]:
@@ -413,7 +393,7 @@ def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
     return out
 
 
-def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
+def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Table:
     """Fair, held, difference and waiting, of the scarcest resource first."""
     rows = found.largest_first[:most]
     titles = ["tasks", *without_vendor(instance.resources)]
@@ -429,7 +409,7 @@ def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
         if k in (0, 1 + found.scarcest) and np.isfinite(instance.task_limits).any():
             columns.append(_limits(f"{titles[k]}: waiting", found.waiting[rows, k]))
     left = len(found.names) - len(rows)
-    return Grid(
+    return grid(
         f"Held now beside what is fair, by {by}",
         columns,
         f"The {len(rows):,} largest differences; {left:,} more are left out." if left else "",
@@ -457,13 +437,13 @@ def _use(policy: str, found: Findings) -> Panel:
     if instance.held_units is not None:
         now = part_of_capacity(instance.held_units.sum(axis=0), total)
         columns.insert(2, _parts("in use now", now))
-    grids = [Grid("Use of each resource", columns)]
+    grids = [grid("Use of each resource", columns)]
     if instance.merged().n_servers > 1:
         grids.append(_classes(allocation))
     return Panel(policy, grids, gist=words.in_use(allocation))
 
 
-def _classes(allocation: Allocation) -> Grid:
+def _classes(allocation: Allocation) -> Table:
     """Use of each class of identical servers."""
     instance = allocation.instance
     alike, short = instance.merged(), words.short_servers(instance)
@@ -485,7 +465,7 @@ def _classes(allocation: Allocation) -> Grid:
         )
     left = alike.n_servers - len(busiest)
     note = f"The {len(busiest)} busiest kinds of servers; {left:,} more are left out." if left else ""
-    return Grid("Use of each kind of servers", columns, note)
+    return grid("Use of each kind of servers", columns, note)
 
 
 def _worth(policy: str, found: Findings) -> Panel:
@@ -507,7 +487,7 @@ def _worth(policy: str, found: Findings) -> Panel:
         lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
     if lead is not None:
         lines.append(f"What puts most {lead} in use is named first; --lead of fairopt report chooses another resource.")
-    grids = list[Grid]()
+    grids = list[Table]()
     if units:
         shown = units[:CLASSES]
         left = len(units) - len(shown)
@@ -522,14 +502,14 @@ def _worth(policy: str, found: Findings) -> Panel:
             ),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
         ]
-        grids.append(Grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
+        grids.append(grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
     if servers:
         columns = [
             Column("what is added", [one.what for one in servers], right=False),
             *_gains(servers, lead, bars=True),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in servers], right=False),
         ]
-        grids.append(Grid("One more server", columns))
+        grids.append(grid("One more server", columns))
     return Panel(policy, grids, lines, gist=gist)
 
 
@@ -580,7 +560,7 @@ def _envy(policy: str, found: Findings) -> Panel:
         "Nobody envies another." if verdict.holds else "Some envy others." if verdict.holds is False else "Not decided."
     )
     pairs = envy.pairs() if envy.matrix is not None else []
-    grids = list[Grid]()
+    grids = list[Table]()
     if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
         grids = [_matrix(envy)]
     elif pairs:
@@ -591,11 +571,11 @@ def _envy(policy: str, found: Findings) -> Panel:
             Column("could run more tasks, by", [*map(percent, margins)]),
         ]
         left = len(pairs) - len(enviers)
-        grids = [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")]
+        grids = [grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")]
     return Panel(policy, grids, lines, gist=gist)
 
 
-def _matrix(envy: Envy) -> Grid:
+def _matrix(envy: Envy) -> Table:
     """The envy between all pairs."""
     assert envy.matrix is not None
     columns = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
@@ -607,7 +587,7 @@ def _matrix(envy: Envy) -> Grid:
             for j, x in enumerate(of.tolist())
         ]
         columns.append(Column(name, texts, tones=tones))
-    return Grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
+    return grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
 
 
 def _verdicts(policy: str, found: Findings) -> Panel:
@@ -628,7 +608,7 @@ def _sentence(verdict: Verdict) -> str:
 # -- proofs -------------------------------------------------------------------------------------------------------
 
 
-def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
+def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
     """The certificate of each answer, and what was proved again from its file."""
     found = list(report.findings.items())
     proofs = [f.allocation.certificate for _, f in found]
@@ -649,7 +629,7 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
         files = [saved[name] for name, _ in found]
         columns.append(Column("file", [str(one.path) for one in files], right=False))
         columns.append(Column("proved again from the file", [_proved(one) for one in files], right=False))
-    return Grid("Certificates", columns)
+    return grid("Certificates", columns)
 
 
 def _proved(saved: Saved) -> str:

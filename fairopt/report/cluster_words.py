@@ -263,17 +263,15 @@ def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     best = useful[0] if useful else None
     if best is not None:
         out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
+    # properties whose violation people who see the numbers could object to
+    teams = allocation.instance.teams.mixed
+    objections = ("team-sharing-incentive",) if teams else ("sharing-incentive", "envy-free")
     out += [
         Advice("questions", f"Expect questions under {name}: {v.sentence}.")
         for v in found.verdicts
-        if v.holds is False and v.name in _objections(allocation.instance)
+        if v.holds is False and v.name in objections
     ]
     return out
-
-
-def _objections(instance: Instance) -> tuple[str, ...]:
-    """Properties whose violation people who see the numbers could object to."""
-    return ("team-sharing-incentive",) if instance.teams.mixed else ("sharing-incentive", "envy-free")
 
 
 def _from_held(allocation: Allocation) -> list[Advice]:

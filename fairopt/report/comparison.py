@@ -439,9 +439,6 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
     resources = instance.resources if whole_names else shortened(instance.resources)
     names = [r["policy"] for r in rows]
 
-    def column(header: str, key: str) -> Column:
-        return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
-
     def used(key: str, words: str = "") -> list[Column]:
         none = dict.fromkeys(instance.resources)
         return [
@@ -449,19 +446,34 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
             for i, name in zip(instance.resources, resources, strict=True)
         ]
 
+    return [
+        [Column("policy", names if whole_names else shortened(names), right=False)],
+        measured(rows),
+        used("utilisation"),
+        used("utilisation_of_tasks", ", by tasks") if comparison.by_type.bundles else [],
+        [*proved(rows), _column("seconds", rows, "seconds")],
+        [_column(f"AUR ({_unit(instance) or 'units added'})", rows, "aur")],
+    ]
+
+
+def _column(header: str, rows: Sequence[Mapping[str, Any]], key: str) -> Column:
+    return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
+
+
+def measured(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Totals of outcomes (`Outcome.row`)."""
+    keys = {"tasks": "ntt", "Jain": "jain", "least share": "smallest_dominant_share"}
+    return [_column(header, rows, key) for header, key in keys.items()]
+
+
+def proved(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """How outcomes were found, and their gaps."""
     by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
     gaps = [
         "-" if r["gap"] is None else "0" if r["gap"] < ROUNDING else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
         for r in rows
     ]
-    return [
-        [Column("policy", names if whole_names else shortened(names), right=False)],
-        [column("tasks", "ntt"), column("Jain", "jain"), column("least share", "smallest_dominant_share")],
-        used("utilisation"),
-        used("utilisation_of_tasks", ", by tasks") if comparison.by_type.bundles else [],
-        [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
-        [column(f"AUR ({_unit(instance) or 'units added'})", "aur")],
-    ]
+    return [Column("solved by", by, right=False), Column("gap", gaps)]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
 SCHEMAS = Path(__file__).parent / "schemas"
+METRICS = ".prom"  # the textfile collector reads no other
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -44,6 +45,8 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
             raise InvalidBlock(f"cannot write {path}: the input {one} is read from this file; give another name")
     if path.suffix.lower() == ".parquet":
         optional("pyarrow", "parquet", str(path))
+    if path.suffix.lower() == METRICS:
+        optional("prometheus_client", "metrics", str(path), "prometheus-client")
     if path.suffix.lower() in PICTURES:
         optional("matplotlib.figure", "plots", "a picture")
 

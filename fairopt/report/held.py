@@ -8,7 +8,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
+from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, by_team_else_user, held_now
 from fairopt.operate.team_sums import teams_shown
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first, signed
 from fairopt.runtime.display import of_units, short, shortened
@@ -16,6 +16,7 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 
 NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
 NAMED = 2  # users or teams on each side in the sentence
+MAX_BELOW = 10  # lines about teams that hold too little
 
 
 def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
@@ -86,6 +87,26 @@ def held_sentence(allocation: Allocation, name: str) -> str | None:
     text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
     text += f"{amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
     return text + (f", and waits for {amount(waiting)}" if 0 < waiting < np.inf else "")
+
+
+def below_sentences(allocation: Allocation, part: float) -> list[str]:
+    """What teams that wait hold, where that is less than a part of their fair share; empty without such teams."""
+    found = held_now(allocation, by_team_else_user(allocation.instance), alone=True)
+    rows = [] if found is None else found.below(part)
+    if found is None or not rows:
+        return []
+    names, out = shortened([found.names[r] for r in rows]), list[str]()
+    for r, name in [*zip(rows, names, strict=True)][:MAX_BELOW]:
+        i = int(found.judged[r])
+        fair, held, waiting = (of[r, 1 + i] for of in (found.fair, found.held, found.waiting))
+        waits = "more" if waiting == np.inf else amount(waiting)
+        text = f"{name} holds {_units(allocation.instance, i, held)}, {100 * found.ratios[r]:.3g} % of its fair "
+        out.append(f"{text}{amount(fair)}, and waits for {waits}")
+    if len(rows) > MAX_BELOW:
+        out.append(f"{len(rows) - MAX_BELOW:,} others that wait hold less than {100 * part:.3g} % too")
+    over = [found.names[r] for r in found.largest_first if found.states[r] == OVER][:NAMED]
+    others = f"{' and '.join(shortened(over)) or 'nobody'} hold{'s' * (len(over) < 2)} more than is fair"
+    return [*out, f"{others}: run what waits first, set quotas ('fairopt quotas'), or see 'fairopt why'"]
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:

@@ -16,19 +16,10 @@ MOST_USERS = 20  # whose demands are shown
 
 
 def library_parts(library: Library) -> Iterator[Any]:
-    """A table for `rich` with a row per case, folded at the width of the terminal."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    yield Text(_heading(library), style="bold")
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it is, and its source", overflow="fold")
-    for case in library.values():
-        name, *_, title, source = map(sentence, _row(case))
-        table.add_row(Text(name), Text(f"{title}\n").append(source, style="dim"))
-    yield table
+    """A table for `rich` with a row per case."""
+    rows = [[*map(sentence, _row(case))] for case in library.values()]
+    about = Column("what it is, and its source", [f"{title}\n{source}" for *_, title, source in rows], False, True)
+    yield Table(_heading(library), Column("name", [name for name, *_ in rows], right=False), [[about]])
 
 
 def library_page(library: Library) -> str | None:
@@ -54,15 +45,13 @@ def case_parts(case: Case) -> Iterator[Any]:
         yield table
     if case.answers:
         yield Text("")
-        yield from _answer_parts(case)
+        yield _answers(case)
 
 
 def case_page(case: Case) -> str | None:
     """The same in HTML."""
-    rows = [_answer_row(answer) for answer in case.answers.values()]
-    first, *others = (Column(header, [row[k] for row in rows], right=False) for k, header in enumerate(_COLUMNS))
-    answers = [Table("Answers", first, [others])] if rows else []
-    return page([*_instance(case), *answers], _about(case)[1:], case.name, f": {case.title}")
+    tables = [*_instance(case), *[_answers(case)] * bool(case.answers)]
+    return page(tables, _about(case)[1:], case.name, f": {case.title}")
 
 
 _COLUMNS = ("notion", "policy", "value", "tasks", "gap")
@@ -91,17 +80,13 @@ def _instance(case: Case) -> list[Table]:
     return list(instance_tables(case.instance)) if case.instance.n_users <= MOST_USERS else []
 
 
-def _answer_parts(case: Case) -> Iterator[Any]:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for header in _COLUMNS:
-        table.add_column(header, overflow="fold", no_wrap=header in ("notion", "gap"))
-    for answer in case.answers.values():
-        table.add_row(*map(Text, _answer_row(answer)))
-    yield table
+def _answers(case: Case) -> Table:
+    rows = [_answer_row(answer) for answer in case.answers.values()]
+    first, *others = (
+        Column(header, [row[k] for row in rows], False, header not in ("notion", "gap"))
+        for k, header in enumerate(_COLUMNS)
+    )
+    return Table("Answers", first, [others])
 
 
 def _answer_row(answer: Answer) -> tuple[str, ...]:

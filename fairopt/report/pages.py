@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from fairopt.tradeoff.frontier import Frontier
 if TYPE_CHECKING:
     import jinja2
 
+FOLDED = ("verdict", "what shows it")  # columns of properties that may be folded
 TEMPLATE = """\
 {% if heading %}<p><b>{{ heading }}</b>{{ about }}</p>{% endif %}
 {% for table in tables %}
@@ -28,8 +29,8 @@ TEMPLATE = """\
 {%- for c in table.columns %}<th style="text-align:{{ c.side }}">{{ c.header }}</th>{% endfor -%}
 </tr></thead><tbody>
 {%- for row in table.rows %}<tr>
-{%- for c, cell in row %}<td style="text-align:{{ c.side }}">
-{%- if cell in strong %}<b>{{ cell }}</b>{% else %}{{ cell }}{% endif %}</td>{% endfor -%}
+{%- for cell in row %}<td style="text-align:{{ cell.side }}">
+{%- if cell.tone == "bad" %}<b>{{ cell.text }}</b>{% else %}{{ cell.text }}{% endif %}</td>{% endfor -%}
 </tr>{% endfor -%}
 </tbody></table>
 {% endfor %}
@@ -46,13 +47,11 @@ def _template() -> jinja2.Template | None:
     return Environment(autoescape=True, finalize=visible, trim_blocks=True).from_string(TEMPLATE)
 
 
-def page(
-    tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "", strong: Collection[str] = ()
-) -> str | None:
-    """A heading, tables, then sentences; cells in ``strong`` are bold. None without Jinja2."""
+def page(tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "") -> str | None:
+    """A heading, tables, then sentences. None without Jinja2."""
     if (template := _template()) is None:
         return None
-    return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
+    return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about)
 
 
 def allocation_page(allocation: Allocation) -> str | None:
@@ -78,20 +77,25 @@ def frontier_page(frontier: Frontier) -> str | None:
 
 
 def property_page(report: ByProperty[Any]) -> str | None:
-    """A row per property, with violations in bold."""
-    strong = {row[1] for fault, row in map(report._row, report.values()) if fault}
-    return page([property_table(report)], heading=report._heading(), strong=strong)
-
-
-def property_table(report: ByProperty[Any]) -> Table:
     """A row per property."""
-    rows = [report._row(entry)[1] for entry in report.values()]
-    cells: Sequence[tuple[str, ...]] = [*zip(*rows, strict=True)] or [()] * len(report._columns)
+    return page([property_table(report)], heading=report._heading())
+
+
+def property_table(report: ByProperty[Any], title: str = "", shown: Callable[[str], str] = sentence) -> Table:
+    """A row per property; violations stand out."""
+    rows = [*map(report._row, report.values())]
+    cells: Sequence[tuple[str, ...]] = [*zip(*(row for _, row in rows), strict=True)] or [()] * len(report._columns)
+    faults = ["bad" * fault for fault, _ in rows]
     first, *others = (
-        Column(header, [*map(sentence, column)], right=False, sentences=True)
-        for header, column in zip(report._columns, cells, strict=True)
+        Column(header, [*map(shown, column)], False, header in FOLDED, tones=faults if k == 1 else ())
+        for k, (header, column) in enumerate(zip(report._columns, cells, strict=True))
     )
-    return Table("", first, [others])
+    return Table(title, first, [others])
+
+
+def property_report(report: ByProperty[Any]) -> Table:
+    """The same for a terminal, with a line for each sentence."""
+    return property_table(report, report._heading(), str)
 
 
 def allocation_latex(allocation: Allocation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from rich.cells import cell_len
@@ -41,9 +41,9 @@ class Column:
     header: str
     cells: Sequence[str]
     right: bool = True
-    sentences: bool = False  # which LaTeX may wrap
+    sentences: bool = False  # which terminals and LaTeX may wrap
     bars: Sequence[float] = ()  # on a page: lengths from 0 to 1
-    tones: Sequence[str] = ()  # on a page: classes of cells
+    tones: Sequence[str] = ()  # classes of cells on a page; "bad" ones stand out in terminals too
 
     @property
     def side(self) -> str:
@@ -60,6 +60,21 @@ class Column:
         bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
         return replace(bare, header=short(self.header, max(most, bare.width)))
 
+    def shown(self) -> list[Cell]:
+        """The cells, with side, bar and tone."""
+        bars: list[float | None] = [100 * min(max(bar, 0.0), 1.0) for bar in self.bars] or [None] * len(self.cells)
+        looks = zip(self.cells, bars, self.tones or [""] * len(self.cells), strict=True)
+        return [Cell(text, self.side, bar, tone) for text, bar, tone in looks]
+
+
+class Cell(NamedTuple):
+    """A cell of a row: its text, the side at which it is aligned, the length of its bar in percent, and its class."""
+
+    text: str
+    side: str
+    bar: float | None
+    tone: str
+
 
 @dataclass(frozen=True)
 class Table:
@@ -68,6 +83,7 @@ class Table:
     title: str
     first: Column
     groups: Sequence[Sequence[Column]]
+    note: str = ""  # on a page
 
     @property
     def columns(self) -> list[Column]:
@@ -75,10 +91,9 @@ class Table:
         return [self.first, *(column for group in self.groups for column in group)]
 
     @property
-    def rows(self) -> list[list[tuple[Column, str]]]:
-        """Each row as pairs of column and cell."""
-        columns = self.columns
-        return [list(zip(columns, row, strict=True)) for row in zip(*(c.cells for c in columns), strict=True)]
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """The cells of each row."""
+        return list(zip(*(c.shown() for c in self.columns), strict=True))
 
     def packed(self, width: int) -> list[list[Column]]:
         """Columns of each table of this width; a group is split only if it is too wide alone."""
@@ -108,9 +123,19 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        yield Text(visible(self.title), style="bold")
+        if self.title:
+            yield Text(visible(self.title), style="bold")
+        look: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False}
+        if any(c.sentences for c in self.columns):  # folded at the width of the terminal
+            table = RichTable(**look, padding=(0, 1, 0, 0))
+            for c in self.columns:
+                table.add_column(Text(c.header), no_wrap=not c.sentences, overflow="fold")
+            for row in self.rows:
+                table.add_row(*(Text(cell.text, style="bold red" * (cell.tone == "bad")) for cell in row))
+            yield table
+            return
         for columns in self.packed(options.max_width):
-            table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), show_edge=False)
+            table = RichTable(**look, padding=(0, 0, 0, 1))
             for c in columns:
                 table.add_column(Text(visible(c.header)), justify="right" if c.right else "left", no_wrap=True)
             for cells in zip(*(column.cells for column in columns), strict=True):

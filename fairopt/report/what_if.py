@@ -9,12 +9,13 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
+from fairopt.report.comparison import measured, proved
 from fairopt.report.frames import FrameColumns
+from fairopt.report.outcomes import Outcome
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, scarcest_first, signed
 from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
-from fairopt.runtime.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,31 +32,20 @@ def what_if_tables(found: WhatIf) -> list[Table]:
     instance = found.before.instance
     labels = instance.teams.outermost_first if instance.teams.mixed else ()
     teams = [(by, found.gains(by, alone=True)) for by in labels if by in found.after.instance.teams]
-    return [_both(found), *[_table(found, by, gains) for by, gains in (*teams, ("user", found.gains()))]]
+    return [both_answers(found), *[_table(found, by, gains) for by, gains in (*teams, ("user", found.gains()))]]
 
 
-def _both(found: WhatIf) -> Table:
+def both_answers(found: WhatIf) -> Table:
     """Totals and certificates, a row each for before and after."""
-    sides = (found.before, found.after)
-    metrics = [a.metrics() for a in sides]
-    proofs = [a.certificate for a in sides]
-    by = [" ".join(filter(None, (proof.method, proof.solver))) for proof in proofs]
-    gaps = ["0" if proof.gap < ROUNDING else f"{proof.gap:.{'1%' if proof.whole else '1e'}}" for proof in proofs]
+    rows = [Outcome("", a, None, 0.0).row() for a in (found.before, found.after)]
+    by, gaps = proved(rows)
     groups = [
+        measured(rows),
         [
-            Column("tasks", numbers([m["ntt"] for m in metrics])),
-            Column("Jain", numbers([m["jain"] for m in metrics])),
-            Column("least share", numbers([m["smallest_dominant_share"] for m in metrics])),
-        ],
-        [
-            Column(name, percents(m["utilisation"][r] for m in metrics))
+            Column(name, percents(row["utilisation"][r] for row in rows))
             for r, name in zip(found.resources, shortened(found.resources), strict=True)
         ],
-        [
-            Column("certified", ["yes" if proof.ok else "NO" for proof in proofs], right=False),
-            Column("gap", gaps),
-            Column("solved by", by, right=False),
-        ],
+        [Column("certified", ["yes" if row["certified"] else "NO" for row in rows], right=False), gaps, by],
     ]
     return Table(f"{label(found.before.policy)} before and after", Column("", ["before", "after"], right=False), groups)
 

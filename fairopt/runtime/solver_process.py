@@ -41,22 +41,16 @@ def problem(
     return str(problem.status), [v.value for v in problem.variables()], duals
 
 
-def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
-    """CLARABEL's dual and primal solution of a problem in cone form."""
+def clarabel(data: dict[str, Any], options: dict[str, Any], verbose: bool) -> dict[str, Any]:
+    """CLARABEL's solution of a problem in cone form, as CVXPY gives it to this solver."""
     from types import SimpleNamespace
 
-    import clarabel
     import numpy as np
-    import scipy.sparse as sp
-    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
 
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    for name, value in options.items():
-        setattr(settings, name, value)
-    kinds = dims_to_solver_cones(SimpleNamespace(**cones))
-    found = clarabel.DefaultSolver(sp.csc_array((len(c), len(c))), c, a, b, kinds, settings).solve()
-    return np.asarray(found.z), np.asarray(found.x)
+    found = CLARABEL().solve_via_data(data | {"dims": SimpleNamespace(**data["dims"])}, False, verbose, options)
+    plain = {name: getattr(found, name) for name in ("obj_val", "solve_time", "iterations")}
+    return plain | {"x": np.asarray(found.x), "z": np.asarray(found.z), "status": str(found.status)}
 
 
 def linprog(**program: Any) -> tuple[int, str, Any, Any]:

@@ -18,7 +18,7 @@ from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, only_term, tiers
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.blocks.teams import kept_bases
 from fairopt.certificate import Try
@@ -132,6 +132,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             if judged and program.decides_tasks and not program.empty:
                 narrow(program, judged)
+                before, answer = judged[-1]
+                program.before = program.gather(before.expand(answer.tasks))
             answer = ask(program, replace(settings, last_tier=k + 1 == len(tiers)))
         judged.append((program, answer))
         if not answer.ok:
@@ -241,15 +243,39 @@ def _better(answer: Answer, before: Answer) -> Answer:
 
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
+    if (share := unique_share(objective, point.instance)) is not None:  # these rows are linear
+        return keep_shares(point, share, TIER_LOSS)
     term = objective.term
-    if term.is_order or term.is_curved:  # numbers are unique, and these rows linear
-        return keep_shares(point, term.share, TIER_LOSS)
-    if term.measure is not None and term.alpha is not None:
-        objective = term.factor * AlphaFair(term.alpha, term.share)
+    if term.measure is not None and term.is_linear:
+        objective = term.factor * Total(term.share)
     elif term.kind.in_logs:
         return Kept(objective, float(np.log(objective.value(point))) - TIER_LOSS * term.measure.emphasis)
-    value = objective.value(point)
-    return KeptLevel(objective, value - TIER_LOSS * objective.drop(point))
+    return KeptLevel(objective, objective.value(point) - TIER_LOSS * objective.drop(point))
+
+
+def unique_share(objective: Objective, instance: Instance) -> Share | None:
+    """The share of which everybody has the same at all optima, if it determines the value too; else None.
+
+    That of leximin and of strictly concave terms. In a sum the other terms are of the same share, or grow with the
+    tasks that users have in total.
+    """
+    terms = objective.terms()
+    if len(terms) == 1:
+        term = terms[0]
+        unique = term.is_order or term.is_curved or (term.measure is not None and term.measure.strictly_concave)
+        return term.share if unique else None
+    for term in terms if all(one.kind.is_known for one in terms) else ():
+        if term.is_curved and all(
+            one.share == term.share or (_is_per_user(one.share, instance) and _is_per_user(term.share, instance))
+            for one in terms
+        ):
+            return term.share
+    return None
+
+
+def _is_per_user(share: Share, instance: Instance) -> bool:
+    """Whether it is a user's share, of all its tasks alike."""
+    return share._is_plain and (instance.n_servers == 1 or share.coefficients(instance).ndim == 1)
 
 
 def keep_shares(point: Point, share: Share, loss: float) -> KeptShares:

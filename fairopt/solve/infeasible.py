@@ -24,7 +24,8 @@ from fairopt.blocks.constraints import (
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
 from fairopt.proof.conic import conic_excess
-from fairopt.proof.feasibility import gradient_of, values_kept
+from fairopt.proof.feasibility import values_kept
+from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell

@@ -94,7 +94,7 @@ def test_unread_kinds_between_known_ones_are_named_with_their_places(folder):
     where = folder(a_yaml=f"{NODE}---\n{SERVICE}---\n{POD % ('p', 'a', 1)}---\nx: 1\n")
     notes = "; ".join(fo.read(where).notes)
     assert "1 object of the kind Service is not read (a.yaml, document 2 (web))" in notes
-    assert "1 object of the kind none is not read (a.yaml, document 4)" in notes
+    assert "1 document without a kind is not read (a.yaml, document 4)" in notes
     assert "the kinds that are read: " in notes and "Deployment" in notes
 
 

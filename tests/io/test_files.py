@@ -258,7 +258,7 @@ def test_output_of_kubectl_given_alone_points_to_the_folder(tmp_path):
     with pytest.raises(InvalidInstance, match=r"no object of kind Node.* give the folder that it is in"):
         read(tmp_path / "pods.json")
     (tmp_path / "nodes.json").write_text('{"nodes": []}')
-    with pytest.raises(InvalidInstance, match=r"demands.*is missing.* give the folder that it is in"):
+    with pytest.raises(InvalidInstance, match=r"its keys are 'nodes'.* give the folder that it is in"):
         read(tmp_path / "nodes.json")
 
 
@@ -350,3 +350,20 @@ def test_the_files_that_would_be_replaced_are_told(tmp_path):
     )
     assert files_to_write(tmp_path / "a.yml") == ("yaml", [tmp_path / "a.yml"])
     assert files_to_write(tmp_path / "a.JSON") == ("json", [tmp_path / "a.JSON"])
+
+
+def test_what_is_no_instance_and_nothing_else_is_named_by_its_keys(tmp_path):
+    (tmp_path / "values.yaml").write_text("resources: [a.yaml]\nimages: {}\n")
+    with pytest.raises(InvalidInstance, match=r"values.yaml is none of .*: its keys are 'resources', 'images'; "):
+        read(tmp_path / "values.yaml")
+    (tmp_path / "users.yaml").write_text("users: [a, b]\n")
+    with pytest.raises(InvalidInstance, match="demands is missing"):
+        read(tmp_path / "users.yaml")
+
+
+def test_data_of_the_config_map_of_yunikorn_may_stand_alone(tmp_path):
+    (tmp_path / "config.yaml").write_text(
+        "queues.yaml: |\n  partitions:\n    - name: default\n      queues: [{name: root, queues: [{name: a}]}]\n"
+    )
+    with pytest.raises(InvalidInstance, match=r"holds 1 queue of YuniKorn \(root.a\) and no jobs"):
+        read(tmp_path / "config.yaml")

@@ -136,8 +136,8 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
     cone_solve.at_vertex = vertex
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
 
-    def bound(problem: Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
-        return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left)
+    def bound(problem: Problem, unknowns: cp.Variable, top: Any, left: Left | None = None, *rest: Any) -> Any:
+        return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left, *rest)
 
     conic.conic_bound = bound
     try:

@@ -13,6 +13,8 @@ import fairopt as fo
 from fairopt.proof import conic
 from fairopt.proof.evidence import solved
 from fairopt.runtime.clock import Clock
+from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed
 from fairopt.solve.form.program import ConeModel, Program
 
 CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], exp=1, p3d=[0.25])
@@ -42,12 +44,12 @@ def test_other_points_are_moved_into_the_dual_cone() -> None:
 
 def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"A": SimpleNamespace(nnz=2), "b": np.ones(2), "c": np.ones(2)}
-    found = np.ones(2), np.zeros(2)
+    found = {"z": np.ones(2), "x": np.zeros(2)}
     monkeypatch.setattr(conic.solvers, "may_overrun", lambda *_: True)
     monkeypatch.setattr(conic.subprocesses, "cones", lambda dims: dims)
     monkeypatch.setattr(conic.subprocesses, "solve", lambda solver, until, **given: found)
     clock = Clock(60)
-    assert clock.run(lambda: conic._solve(data, CONES)) == found[::-1]
+    assert clock.run(lambda: conic._solve(data, CONES)) == (found["x"], found["z"])
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,43 @@ def test_a_problem_whose_point_exceeds_a_bound_under_an_assumption_is_not_certif
         variable.value = np.full(variable.shape, 0.999)
     with pytest.raises(fo.errors.NotCertified):
         policy.certify(problem, instance)
+
+
+@pytest.mark.parametrize("kind", ["linear", "logarithm", "norm", "power"])
+def test_a_bound_that_is_enough_is_one_whatever_the_dual_point(kind: str) -> None:
+    """A solver's point proves the optimum before it is balanced, and any other point a bound above it."""
+    program = Program(fo.Instance([[2, 3], [2, 1], [1, 1]], [6, 4]), fo.Total(), ())
+    model, rng = ConeModel(program), np.random.default_rng(3)
+    x = model.unknowns
+    form = {
+        "linear": cp.sum(cp.minimum(x, 0.5 + x / 2)),
+        "logarithm": cp.sum(cp.log(x + 0.1)),
+        "norm": cp.sum(x) - cp.norm(x),
+        "power": cp.sum(cp.power(x, 0.3, approx=False)),
+    }[kind]
+    problem = Posed(cp.Maximize(form), model.all_constraints)
+    solvers.run(problem, "CLARABEL", left=model.left)
+    assert model.left.points is not None
+    best, top = float(form.value), program.most[program.pairs.user] / model.scale
+    point, y = model.left.points
+    for dual in [y, *(y * rng.uniform(0.5, 2, len(y)) + rng.normal(0, 0.1, len(y)) for _ in range(20))]:
+        model.left.points = point, dual
+        found = conic.conic_bound(problem, x, top, model.left, lambda _: True)
+        assert found is not None
+        assert found.assumed or found.value >= best - 1e-9
+        assert dual is not y or (not found.assumed and found.value == pytest.approx(best, abs=1e-8))
+
+
+def test_what_a_solver_left_of_unknowns_of_one_capacity_is_charged_at_the_capacity():
+    """Of each user a price is 1e-3 short. Alone any could run all, which would be 1 more; together they run 1 task."""
+    n, unknowns = 1000, cp.Variable(1000, nonneg=True)
+    problem = Posed(cp.Maximize(cp.sum(unknowns)), [np.ones((1, n)) @ unknowns <= 1])
+    left = Left()
+    left.compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False})
+    assert isinstance(left.compiled, CompiledHere)
+    y = np.zeros(n + 1)
+    y[left.compiled.rows[problem.constraints[0].id]] = 1 - 1e-3
+    left.points = np.full(n, 1 / n), y
+    found = conic.conic_bound(problem, unknowns, np.ones(n), left)
+    assert found is not None
+    assert 1 <= found.value <= 1 + 1e-9

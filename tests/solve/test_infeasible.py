@@ -238,10 +238,10 @@ def refusing(block: type[fo.Constraint], monkeypatch: pytest.MonkeyPatch, liars:
 
 
 TIERS = [
-    fo.Policy((fo.AlphaFair(0.5) + fo.Total()).then(fo.Total(fo.Tasks()))),
+    fo.Policy((fo.AlphaFair(0.5) + fo.Total(fo.ThroughputShare())).then(fo.Total(fo.Tasks()))),
     fo.Policy(fo.WeightedLog().then(fo.AlphaFair(1, fo.Tasks()))),
 ]
-SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]])
+SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]], rates=[[1, 2], [1, 1]])
 
 
 @pytest.mark.parametrize("policy", TIERS, ids=repr)

@@ -1,7 +1,9 @@
 """What Kubernetes adds to pods: defaults of LimitRanges, overhead of RuntimeClasses, devices; and pods that it refuses.
 
 Devices that pods claim (Dynamic Resource Allocation) are amounts of their DeviceClass, on servers that have some in
-ResourceSlices. A class is what a driver publishes; classes with further conditions are not counted.
+ResourceSlices, or where a capacity in place of nodes names the class. A class is what a driver publishes; classes with
+further conditions are not counted. Kueue's Configuration may give classes other names, those of quotas. A ResourceClaim
+that several pods name is one amount, of which each has a part.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pydantic import Field
 from fairopt.io.documents import objects_of
 from fairopt.io.json_text import Name, Part, checked
 from fairopt.io.kubernetes.objects import PODS, Object, Pod, PodSpec, as_mapping, at, at_places, listed, part
+from fairopt.io.kubernetes.transformations import configurations_in
 from fairopt.io.kubernetes.unread import QUEUE, gangs_of
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import Quantity, quantity
@@ -44,15 +47,19 @@ class _RuntimeClass(Object):
 class Additions:
     """What the objects of a list add to pods and servers in it."""
 
-    def __init__(self, document: Json, name: str) -> None:
+    def __init__(self, document: Json, name: str, capacity: Iterable[str] = ()) -> None:
         self._document, self._name = document, name
         self._defaults: dict[str, list[Json]] = {}  # as given, by namespace: limits, with what is requested
         self._overheads: dict[str, Json] = {}
         self._classes: dict[str, str] = {}  # drivers by DeviceClass
-        self._claims: dict[tuple[str, str], Any] = {}
+        self._claims: dict[tuple[str, str], Any] = {}  # requests of templates
+        self._named: dict[tuple[str, str], Any] = {}  # requests of claims
+        self._of_groups = set[tuple[str, str, str]]()  # claims that the pods of a PodGroup share
+        self.unknown = set[str]()  # classes that pods claim and that do not count
         self._devices: dict[str, dict[str, int]] = {}  # numbers by server and driver
         self._queues: dict[tuple[str, str], str] = {}  # of PodGroups
         covered: set[str] | None = None  # by quotas, without which queues of Kueue admit no pod
+        nodes = False
         for item, place in at_places(document):
             metadata, spec = part(item, "metadata"), part(item, "spec")
             space, kind = str(metadata.get("namespace") or "default"), item.get("kind")
@@ -68,19 +75,32 @@ class Additions:
                 self._classes[str(metadata.get("name"))] = _driver(spec)
             elif kind == "ResourceClaimTemplate":
                 self._claims[space, str(metadata.get("name"))] = part(part(spec, "spec"), "devices").get("requests")
+            elif kind == "ResourceClaim":
+                self._named[space, str(metadata.get("name"))] = part(spec, "devices").get("requests")
             elif kind == "ResourceSlice" and isinstance(spec.get("devices"), list):
                 mine = self._devices.setdefault(str(spec.get("nodeName")), {})
                 driver = str(spec.get("driver"))
                 mine[driver] = mine.get(driver, 0) + len(spec["devices"])
-            elif kind == "PodGroup" and isinstance(spec.get("queue"), str):
-                self._queues[space, str(metadata.get("name"))] = spec["queue"]
+            elif kind == "PodGroup":
+                if isinstance(spec.get("queue"), str):
+                    self._queues[space, str(metadata.get("name"))] = spec["queue"]
+                claims = spec.get("resourceClaims")
+                for claim in claims if isinstance(claims, list) else ():
+                    self._of_groups.add((space, str(metadata.get("name")), str(as_mapping(claim).get("name"))))
+            elif kind == "Node":
+                nodes = True
             elif kind == "ClusterQueue":
                 covered = {*(covered or ()), *_covered(spec)}
         drivers = {driver for of in self._devices.values() for driver in of}
         known = {driver: driver for driver in drivers if driver not in self._classes} | self._classes
+        self._names = _names_of_classes(document)
+        if not nodes:  # quotas are all that there is
+            known = dict.fromkeys([*self._names, *(covered or ())], "") | known
         self._known = {  # classes that count, with their drivers; one without an object has the name of its driver
-            one: driver for one, driver in known.items() if driver in drivers and (covered is None or one in covered)
-        }
+            one: driver
+            for one, driver in known.items()
+            if (driver in drivers or not nodes) and (covered is None or self._names.get(one, one) in covered)
+        } | {one: self._classes.get(one, "") for one in capacity}
 
     def all(self) -> Json:
         """The list, with what is added to servers, to pods that are not there yet, and claims."""
@@ -98,7 +118,11 @@ class Additions:
         if item.get("kind") == "Node" and devices:
             status = part(item, "status")
             has = part(status, "allocatable") or part(status, "capacity")
-            named = {one: devices[driver] for one, driver in self._known.items() if driver in devices}
+            of_name: dict[str, set[str]] = {}
+            for one, driver in self._known.items():
+                of_name.setdefault(self._names.get(one, one), set()).add(driver)
+            named = {one: sum(devices.get(driver, 0) for driver in of) for one, of in of_name.items()}
+            named = {one: number for one, number in named.items() if number}
             return {**item, "status": {**status, "allocatable": {**named, **has}}}
         return item
 
@@ -135,16 +159,36 @@ class Additions:
         claims = spec.get("resourceClaims")
         if not isinstance(claims, list):
             return spec
-        amounts, others = dict[str, int](), []
+        amounts, shared, others = dict[str, int](), dict[str, dict[str, int]](), []
         for claim in claims:
-            requests = self._claims.get((namespace, str(as_mapping(claim).get("resourceClaimTemplateName"))))
+            of_claim = as_mapping(claim)
+            named = str(of_claim.get("resourceClaimName") or "")
+            key = (namespace, named or str(of_claim.get("resourceClaimTemplateName")))
+            requests = (self._named if named else self._claims).get(key)
+            of_group = (namespace, str(part(spec, "schedulingGroup").get("podGroupName")), str(of_claim.get("name")))
+            named = named or "/".join(of_group[1:]) * (of_group in self._of_groups)
             found = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
             if all(one in self._known for one, _ in found):
-                for one, number in found:
-                    amounts[one] = amounts.get(one, 0) + number
+                into = shared.setdefault(f"{namespace}/{named}", {}) if named else amounts
+                for one, number in ((self._names.get(one, one), number) for one, number in found):
+                    into[one] = into.get(one, 0) + number
             else:
                 others.append(claim)
-        return {**spec, "resourceClaims": others, "overhead": {**part(spec, "overhead"), **amounts}}
+                self.unknown |= {one for one, _ in found if one and one not in self._known}
+        overhead = {**part(spec, "overhead"), **amounts}
+        return {**spec, "resourceClaims": others, "overhead": overhead, "sharedClaims": shared}
+
+
+def _names_of_classes(document: Json) -> dict[str, str]:
+    """The names that quotas of Kueue have for DeviceClasses, but for those of parts of devices."""
+    out: dict[str, str] = {}
+    for data, _ in configurations_in(zip(document["items"], document["items"].places, strict=True)):
+        given = part(data, "resources").get("deviceClassMappings")
+        for one in map(as_mapping, given if isinstance(given, list) else ()):
+            classes = one.get("deviceClassNames")
+            if isinstance(classes, list) and not one.get("sources"):
+                out |= dict.fromkeys(map(str, classes), str(one.get("name")))
+    return out
 
 
 def _driver(spec: Json) -> str:
@@ -163,11 +207,12 @@ def _covered(spec: Json) -> Iterator[str]:
 
 
 def _devices(request: Any) -> tuple[str, int]:
-    """The class and the number of devices of a request; ``("", 0)`` if it asks for all, or for one of some classes."""
+    """The class and the number of devices of a request; ``("", 0)`` for all, parts, or one of several classes."""
     exact = as_mapping(request)
     exact = part(exact, "exactly") or exact
     number = exact.get("count", 1)
-    if exact.get("allocationMode", "ExactCount") != "ExactCount" or not isinstance(number, int):
+    whole = exact.get("allocationMode", "ExactCount") == "ExactCount" and "capacity" not in exact
+    if not whole or not isinstance(number, int):
         return "", 0
     return str(exact.get("deviceClassName", "")), number
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor
-from fairopt.io.kubernetes.objects import Node
+from fairopt.io.kubernetes.gpus import GPU, PARTS
+from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor, Template, Workload
+from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import NAME, by_requested, in_base_units
 from fairopt.io.queues.tree import QueueTree
@@ -20,6 +21,38 @@ def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -
     found = by_requested(capacity, requested)
     bytes_too = {name: in_base_units(amount, name) for name, amount in found.items()}
     return Node.model_validate({"metadata": {"name": NAME}, "status": {"allocatable": bytes_too}})
+
+
+def requested_by(pods: Sequence[Pod], kueue: KueueObjects) -> set[str]:
+    """The resources that pods and sets of pods request."""
+    of_sets = (part.template for one in kueue.workloads.values() for part in one.pod_sets)
+    found: list[Pod | Template] = [*(pod for pod in pods if not pod.finished), *of_sets]
+    of_parts = {GPU for one in found if one.annotations.keys() & PARTS}
+    return of_parts | {name for one in found for name in (*one.spec.request, *one.spec.devices)}
+
+
+def note_missing(servers: Sequence[Node], requested: Collection[str], notes: Notes) -> None:
+    """Say what pods request and a capacity in place of nodes does not have."""
+    missing = sorted(name for name in requested if not any(server.has.get(name) for server in servers))
+    what = "{resource} that pods request {is} not in the capacity, so that these pods are left out: {names}"
+    notes.add(what, number=len(missing), names=", ".join(missing))
+
+
+def without_rules(pods: Sequence[Pod], kueue: KueueObjects, notes: Notes) -> tuple[list[Pod], KueueObjects]:
+    """Pods and sets of pods that may use all of a capacity in place of nodes, which has no labels to choose by."""
+    ruled = list[str]()
+
+    def free(spec: PodSpec, name: str) -> PodSpec:
+        ruled.extend([name] * bool(spec.texts[0]))
+        return spec.anywhere() if spec.texts[0] else spec
+
+    def freed(workload: Workload) -> Workload:
+        return workload.with_specs(lambda of: free(of.template.spec, workload.name))
+
+    made = [pod.model_copy(update={"spec": free(pod.spec, pod.name)}) for pod in pods]
+    workloads = {name: freed(one) for name, one in kueue.workloads.items()}
+    notes.add("{object} with rules on labels of servers may use all of the capacity, which has no labels", *ruled)
+    return made, replace(kueue, workloads=workloads)
 
 
 def servers_of_quotas(

@@ -102,6 +102,7 @@ def note_models(servers: Sequence[Node], names: Sequence[str], flavors: Collecti
 
 _MEMORY_OF_GPU = f"{GPU}.memory"  # the label, in MiB, is of GPU Feature Discovery
 _FRACTION, _MEMORY, _DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
+PARTS = {_FRACTION, _MEMORY}  # annotations
 _RESERVING = ("kai-resource-reservation", "runai-reservation")  # namespaces of pods that stand for GPUs in parts
 
 
@@ -145,7 +146,7 @@ def _with_part(
     notes: Notes,
 ) -> PodSpec:
     """A spec with the part of a GPU that annotations request; ``known`` is the memory of GPUs by server."""
-    if not given.keys() & {_FRACTION, _MEMORY} or spec.request.get(GPU):
+    if not given.keys() & PARTS or spec.request.get(GPU):
         return spec
     part = _number(given.get(_DEVICES, 1), f"the annotation {_DEVICES} of pod {name}")
     if _FRACTION in given:

@@ -164,6 +164,7 @@ class ClusterQueue(_WithQuotas):
     conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
+    admission_mode: str = at("spec", "admissionScope", "admissionMode", default="")
 
     @property
     def has_checks(self) -> bool:

@@ -79,6 +79,7 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "RayCluster": _Kind(_ray("spec")),
         "RayJob": _Kind((*_ray("spec.rayClusterSpec"), _Pods("spec.submitterPodTemplate"))),
         "RayService": _Kind(_ray("spec.rayClusterConfig")),
+        "RayCronJob": _Kind((*_ray("spec.jobTemplate.rayClusterSpec"), _Pods("spec.jobTemplate.submitterPodTemplate"))),
     },
     "kubeflow.org": {
         kind: _Kind((_Pods("template", ("replicas",), f"spec.{replicas}ReplicaSpecs"),), together=True)
@@ -91,11 +92,15 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob"),
         "CronJob": _Kind((_Pods("template", ("replicas",), "spec.jobTemplate.spec.tasks"),), True, "vccronjob"),
     },
-    "sparkoperator.k8s.io": {
-        "SparkApplication": _Kind((_Pods("driver.template"), _Pods("executor.template", ("executor.instances",))))
-    },
+    "sparkoperator.k8s.io": dict.fromkeys(
+        ("SparkApplication", "ScheduledSparkApplication"),
+        _Kind((_Pods("driver.template"), _Pods("executor.template", ("executor.instances",)))),
+    ),
+    "trainer.kubeflow.org": {"TrainJob": _Kind((_Pods("trainer.template", ("spec.trainer.numNodes",)),), True)},
 }
+_SCHEDULES = ("CronJob", "RayCronJob", "ScheduledSparkApplication")
 _LEAST = ("spec.minAvailable", "spec.runPolicy.schedulingPolicy.minAvailable")  # pods that start together
+_LEAST_MARKS = ("kai.scheduler/batch-min-member", "scheduling.volcano.sh/group-min-member")  # annotations of it
 _QUEUES = (
     *("spec.queue", "spec.jobTemplate.spec.queue"),
     *("spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue"),
@@ -115,10 +120,10 @@ _OF_OWNERS = {  # labels of what a controller makes, and the kind of the object 
 }
 
 
-def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes) -> KueueObjects:
+def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes, added: Additions) -> KueueObjects:
     """The objects of Kueue with Workloads for objects with templates of pods, but for those that have one."""
     made: dict[str, tuple[Workload, str]] = {}
-    objects = _Manifests(document, name, found, notes)
+    objects = _Manifests(document, name, found, notes, added)
     for item, place in at_places(document):
         kind, named = kind_of(item), item.get("kind")
         if kind is None and isinstance(named, str) and named in READ:  # of another group
@@ -170,12 +175,12 @@ def _parts(item: Any, place: str) -> Iterator[tuple[Any, str]]:
 class _Manifests:
     """What the objects of a list say of each other."""
 
-    def __init__(self, document: Json, name: str, found: KueueObjects, notes: Notes) -> None:
+    def __init__(self, document: Json, name: str, found: KueueObjects, notes: Notes, added: Additions) -> None:
         self._name, self._found, self._notes = name, found, notes
-        self._additions = Additions(document, name)
+        self._additions = added
         self._above = set[tuple[str, ...]]()  # what counts for what it owns: uids, and kinds, namespaces and names
         for item, _ in at_places(document):
-            if kind_of(item) is not None and item["kind"] != "CronJob":
+            if kind_of(item) is not None and item["kind"] not in _SCHEDULES:
                 self._above |= _marks(item["kind"], part(item, "metadata"))
         self._with_workload = {
             mark
@@ -212,6 +217,9 @@ class _Manifests:
             self._notes.add("{object} without a template of pods {was} left out", place)
             return None
         least = next((k for path in _LEAST if isinstance(k := _get(item, path), int)), None)
+        marks = part(metadata, "annotations")
+        marked = next((marks[key] for key in _LEAST_MARKS if str(marks.get(key)).isdecimal()), None)
+        least = least if marked is None or item["kind"] == "JobSet" else int(marked)  # of a JobSet: of its parts
         together = kind.together or (of_kueue and item["kind"] not in ("Deployment", "ReplicaSet"))
         uid = str(metadata.get("uid") or "")
         made = {
@@ -230,7 +238,8 @@ class _Manifests:
     def _sets(self, item: Json, kind: _Kind, space: str, place: str) -> Iterator[dict[str, Any]]:
         """The sets of equal pods of an object."""
         name = self._name
-        source = {**item, **_of_spark(item, name, place)} if item["kind"] == "SparkApplication" else item
+        made = _MADE.get(item["kind"])
+        source = item if made is None else {**item, **made(item, name, place)}
         for pods in kind.pods:
             for key, group in _groups(_get(source, pods.each) if pods.each else {"": source}):
                 path = next((one for one in pods.template.split("|") if _get(group, one) is not None), None)
@@ -280,9 +289,9 @@ def _idle(item: Json, of_kueue: str) -> str | None:
     if item["kind"] not in ("Deployment", "ReplicaSet", "StatefulSet") and _ENDED & {one.lower() for one in states}:
         return "finished"
     suspended = any(_get(item, path) is True for path in _SUSPENDED)  # by Kueue, too, until it admits
-    if suspended and (item["kind"] == "CronJob" or not of_kueue):
+    if suspended and (item["kind"] in _SCHEDULES or not of_kueue):
         return "suspended"
-    if item["kind"] == "CronJob" and "uid" in part(item, "metadata"):
+    if item["kind"] in _SCHEDULES and "uid" in part(item, "metadata"):
         return "a schedule, whose Jobs count,"
     return None
 
@@ -316,7 +325,15 @@ def _get(data: Any, path: str) -> Any:
     return part_of(data, *path.split("."))
 
 
-# -- Spark ------------------------------------------------------------------------------------------------------
+# -- templates that are made of other fields ----------------------------------------------------------------------
+
+
+def _of_train_job(item: Json, name: str, place: str) -> dict[str, Any]:
+    """The template of the nodes of a TrainJob, if it says what each requests; a runtime is not read."""
+    resources = _get(item, "spec.trainer.resourcesPerNode")
+    template = {"spec": {"containers": [{"resources": resources}]}}
+    return {} if resources is None else {"trainer": {"template": template}}
+
 
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.IGNORECASE)  # as Java writes it, in MiB without a suffix
 _MIB = 2**20
@@ -329,6 +346,7 @@ def _of_spark(item: Json, name: str, place: str) -> dict[str, Any]:
     Spark adds to the memory a tenth of it, or 0.4 where it does not run on Java, and at least 384 MiB.
     """
     spec = part(item, "spec")
+    spec = part(spec, "template") if item["kind"] == "ScheduledSparkApplication" else spec
     of_java = str(spec.get("type", "Java")) in ("Java", "Scala")
     try:
         factor = quantity(spec.get("memoryOverheadFactor", "0.1" if of_java else "0.4"))
@@ -362,3 +380,6 @@ def _bytes(text: Any, where: str) -> int:
         raise InvalidInstance(f"{where} is {shown(text)}; give a size as Java writes it, as 512m or 2g")
     power = " kmgtp".index(found[2].lower()) if found[2] else 2
     return int(found[1]) * 1024**power
+
+
+_MADE = {"SparkApplication": _of_spark, "ScheduledSparkApplication": _of_spark, "TrainJob": _of_train_job}

@@ -132,6 +132,7 @@ class PodSpec(Placement):
     topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
     schedulingGates: list[Any] = Field(default_factory=list)
     resourceClaims: object = None
+    sharedClaims: dict[str, dict[str, int]] = Field(default_factory=dict)  # amounts by claim; not of Kubernetes
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
@@ -166,9 +167,14 @@ class PodSpec(Placement):
         total |= sum((Counter(of(container.resources)) for container in self.containers), sidecars)
         return total
 
+    @property
+    def devices(self) -> set[str]:
+        """The resources of claims that it may share with other pods."""
+        return {name for amounts in self.sharedClaims.values() for name in amounts}
+
     def with_more(self, amounts: Mapping[str, Fraction]) -> PodSpec:
-        """The same with further amounts, of resources that its overhead does not name."""
-        changed = self.model_copy(update={"overhead": {**self.overhead, **amounts}})
+        """The same with further amounts."""
+        changed = self.model_copy(update={"overhead": dict(Counter(self.overhead) + Counter(amounts))})
         changed.__dict__.pop("request", None)  # as cached
         return changed
 

@@ -186,6 +186,11 @@ class Placement(Part):
         """Whether it has tolerations for all taints that bind, with ``more`` tolerations beside its own."""
         return all(any(t.covers(taint) for t in (*self.tolerations, *more)) for taint in taints if taint.repels)
 
+    def anywhere(self) -> Self:
+        """The same without rules on labels and names of servers."""
+        affinity = self.affinity.model_copy(update={"nodeAffinity": _NodeAffinity()})
+        return self._with(nodeSelector={}, affinity=affinity)
+
     def without_labels(self, labels: Collection[str]) -> Self:
         """The same without some labels in the node selector."""
         kept = {key: value for key, value in self.nodeSelector.items() if key not in labels}

@@ -45,6 +45,7 @@ _JOB_NAMES = (  # labels of pods with the name of the job that a Workload is of
     "ray.io/originated-from-cr-name",
 )
 _ROUNDED = 1 + 1e-9  # on capacities
+_OF_KUBERNETES = ("cpu", "memory", "ephemeral-storage", PODS)
 _POD_SET = f"{GROUP}/podset"
 _GATE = f"{GROUP}/admission"
 _DEFAULT = "default"  # the LocalQueue of jobs that name none
@@ -483,6 +484,12 @@ class Queues:
         outer = self._of_cohorts(most, masks, names) if nested else {}
         checked = [name for name in of_queue if self._found.cluster_queues[name].has_checks]
         self._notes.add("{cluster queue} with admission checks: not modelled", *checked)
+        by_use = [name for name in of_queue if "FairSharing" in self._found.cluster_queues[name].admission_mode]
+        what = "{cluster queue} that {shares} among local queues by past use: not modelled, their pods count together"
+        self._notes.add(what, *by_use)
+        own = {name for _, name in self._cohorts.cells if "/" not in name} - {*servers.resources, *_OF_KUBERNETES}
+        what = "{quota} of what no pod requests: if Kueue's transformations make it of others, add its Configuration"
+        self._notes.add(what, *own)
         self._note_rules(of_queue, limits)
         self._note_alike([able for _, able in places], limits, servers)
         return Owed(of_team, outer, limits, scaled=scaled)

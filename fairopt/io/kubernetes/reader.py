@@ -22,7 +22,13 @@ from fairopt.io.kubernetes.additions import (
     of_resource_quotas,
     read_resource_quotas,
 )
-from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
+from fairopt.io.kubernetes.capacity import (
+    given_server,
+    note_missing,
+    requested_by,
+    servers_of_quotas,
+    without_rules,
+)
 from fairopt.io.kubernetes.gpus import GPU, note_models, slice_of, with_parts_of_gpus, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
 from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
@@ -50,7 +56,8 @@ _QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of ano
 _READ = {
     *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
     "Namespace",
-    *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
+    *("LimitRange", "RuntimeClass", "AppWrapper", *READ),
+    *("DeviceClass", "ResourceClaimTemplate", "ResourceClaim", "ResourceSlice"),
     "Configuration",
 }
 _Objects = list[tuple[Mapping[str, Any], str]]
@@ -126,17 +133,19 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
     if not isinstance(document.get("items"), Objects):
         document = objects_of([(document, "")], name)
     document = expanded(document, name)
-    document = Additions(document, name).all()
-    fix += unread_kinds(others_in(document, _READ)[0])
+    added = Additions(document, name, capacity or ())
+    document = added.all()
     servers = read_nodes(document, name, mixed=True)
     notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
-    kueue = with_manifests(kueue, document, name, notes)
+    kueue = with_manifests(kueue, document, name, notes, added)
     objects = [
         (item, f"{name}: {at}" if at else name)
         for item, at in zip(document["items"], document["items"].places, strict=True)
     ]
     tree = most_used(trees_of_objects(objects), [*pods, *kueue.workloads.values()])
+    others = others_in(document, _READ)
+    fix += unread_kinds(others[0], "" if tree is None else tree.scheduler)
     if not pods and not kueue.workloads:
         if tree is not None:
             raise without_jobs(tree, name, bool(servers or capacity))
@@ -144,9 +153,12 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
             raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         kind = "Pod" if servers or capacity is not None else "Node"
-        raise InvalidInstance(f"{name}: there is no object of kind {kind}; {fix}")
+        fix += f"; the kinds that are read: {', '.join(sorted(_READ))}" * bool(others[0])
+        raise InvalidInstance("; ".join([f"{name}: there is no object of kind {kind}; {fix}", *notes.sentences()]))
     if not servers and capacity is None and not kueue.cluster_queues and (tree is None or not tree.total()):
-        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
+        asked = ", ".join(sorted(requested_by(pods, kueue) | added.unknown))
+        fix += ", or give --capacity cpu=64" + f" and so on, of what pods request: {asked}" * bool(asked)
+        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
     with about(name):
         values = _arguments(
             servers,
@@ -158,7 +170,7 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             notes,
             tree,
             objects,
-            others_in(document, _READ),
+            others,
         )
     return Arguments(values, (name,), options.merge)
 
@@ -207,21 +219,25 @@ def _arguments(
     kueue = replace(kueue, workloads=transformed)
     if capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
-    if not servers:
-        requested = {name for pod in pods for name in pod.spec.request}
-        requested |= {
-            name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request
-        }
-        if capacity is not None:
-            servers = [given_server(capacity_of(capacity), requested)]
-        else:
-            servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
     pods, workloads = with_parts_of_gpus(pods, kueue.workloads, servers, notes)
     kueue = replace(kueue, workloads=workloads)
+    if not servers:
+        requested = requested_by(pods, kueue)
+        if capacity is not None:
+            servers = [given_server(capacity_of(capacity), requested)]
+            labelled = [name for name, one in sorted(kueue.flavors.items()) if one.node_labels]
+            if labelled and kueue.cluster_queues:
+                which = f"a capacity has no labels, by which servers are of the flavor {labelled[0]}"
+                raise InvalidInstance(f"{which}; leave it out, so that quotas are servers, or add nodes")
+        else:
+            servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
+        if capacity is not None or not kueue.cluster_queues:
+            note_missing(servers, requested if resources is None else requested & {*resources}, notes)
+            pods, kueue = without_rules(pods, kueue, notes)
     queues = Queues(kueue, parents, notes, in_units, [taint for server in servers for taint in server.taints])
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    of_owners = _with_shared_claims(list(queues.tasks([pod for pod in running if not pod.belongs_to_server])), notes)
     of_tree = users in (None, _QUEUE) and not queues and tree is not None
     named = users in (None, _QUEUE) and not queues and not of_tree and any(queue_named(one.labels) for one in of_owners)
     if users == _QUEUE and not queues and not named and not of_tree:
@@ -250,6 +266,9 @@ def _arguments(
         )
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
     without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
+    claiming = [one for one in without_request if one.spec.resourceClaims]
+    what = "{pod} that {requests} devices by claims alone, of no class that a server or the capacity has"
+    notes.add(what, *(one.name for one in claiming), number=sum(one.count for one in claiming))
     which = "any request" if resources is None else "a request for " + " or ".join(names)
     number = sum(one.count for one in without_request)
     notes.add(
@@ -350,6 +369,23 @@ def _arguments(
         limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
+
+
+def _with_shared_claims(tasks: list[Tasks], notes: Notes) -> list[Tasks]:
+    """Tasks that also request the devices of claims that they name: of each claim, all that name it an equal part."""
+    sharing = Counter[str]()
+    for one in tasks:
+        sharing.update(dict.fromkeys(one.spec.sharedClaims, one.count))
+    what = "{claim} that several pods share {counts} once, an equal part for each pod"
+    notes.add(what, *(claim for claim, number in sharing.items() if number > 1))
+    out = list[Tasks]()
+    for one in tasks:
+        spec = one.spec
+        for claim, amounts in spec.sharedClaims.items():
+            part = 1 / Fraction(max(1, sharing[claim]))
+            spec = spec.with_more({name: amount * part for name, amount in amounts.items()})
+        out.append(one if spec is one.spec else replace(one, spec=spec))
+    return out
 
 
 def _of_queues(tasks: Sequence[Tasks], queues: Sequence[str], tree: QueueTree, notes: Notes) -> list[Tasks]:

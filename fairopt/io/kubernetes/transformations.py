@@ -5,7 +5,7 @@ They stand in Kueue's Configuration, alone or in the ConfigMap of its manager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -39,19 +39,24 @@ class Transformation:
 def transformations_in(objects: Iterable[tuple[Mapping[str, Any], str]], notes: Notes) -> list[Transformation]:
     """The transformations among objects given with their places, of those that retain their input."""
     out = list[Transformation]()
+    for data, place in configurations_in(objects):
+        for k, one in enumerate(part_of(data, "resources", "transformations") or ()):
+            where = f"{place}: resources.transformations[{k}]"
+            if part_of(one, "strategy") == "Replace":
+                notes.say(f"the transformation that replaces {shown(one.get('input'))} is not read")
+                continue
+            out.append(_read(one, where))
+    return out
+
+
+def configurations_in(objects: Iterable[tuple[Mapping[str, Any], str]]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The configurations of Kueue among objects given with their places, also as text in a ConfigMap."""
     for item, place in objects:
         text = part_of(item, "data", _FILE) if item.get("kind") == "ConfigMap" else None
         found = [one.data for one in documents_of_yaml(text, f"{place}.data")] if isinstance(text, str) else [item]
         for data in found:
-            if not str(part_of(data, "apiVersion") or "").startswith(f"{_GROUP}/"):
-                continue
-            for k, one in enumerate(part_of(data, "resources", "transformations") or ()):
-                where = f"{place}: resources.transformations[{k}]"
-                if part_of(one, "strategy") == "Replace":
-                    notes.say(f"the transformation that replaces {shown(one.get('input'))} is not read")
-                    continue
-                out.append(_read(one, where))
-    return out
+            if str(part_of(data, "apiVersion") or "").startswith(f"{_GROUP}/"):
+                yield data, place
 
 
 def _read(given: Any, place: str) -> Transformation:

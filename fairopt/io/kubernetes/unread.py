@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairopt.io.json_text import shown_key
-from fairopt.io.kubernetes.objects import Pod, at_places, part
+from fairopt.io.kubernetes.objects import Pod, as_mapping, at_places, part
 from fairopt.io.notes import Notes
 from fairopt.io.queues.kubernetes_objects import LABELS
 
@@ -27,7 +27,9 @@ _QUEUES = (  # labels and annotations of pods
     "scheduling.volcano.sh/queue-name",
     "yunikorn.apache.org/queue",
 )
+_NONE = "none"  # the kind of objects without one
 _GANGS = (
+    "kueue.x-k8s.io/pod-group-name",
     "pod-group-name",
     "scheduling.k8s.io/group-name",
     "scheduling.volcano.sh/group-name",
@@ -35,7 +37,6 @@ _GANGS = (
     "pod-group.scheduling.sigs.k8s.io",
     "yunikorn.apache.org/task-group-name",
 )
-_LEAST = "minMember"  # of a PodGroup
 QUEUE = "volcano.sh/queue-name"
 """The label of pods that stands for queues in other places than labels."""
 
@@ -65,19 +66,36 @@ def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[
     out, gangs = list[Other](), list[str]()
     for item, place in at_places(document):
         kind, group = item.get("kind"), str(item.get("apiVersion", "")).partition("/")[0]
-        least = part(item, "spec").get(_LEAST)
+        least = _least(part(item, "spec")) if kind == "PodGroup" else 0
         if not isinstance(kind, str) or kind not in read:
-            out.append(Other(shown_key(kind) if isinstance(kind, str) else "none", _GROUPS.get(group, ""), place))
-        elif kind == "PodGroup" and isinstance(least, int) and least > 1:
+            out.append(Other(shown_key(kind) if isinstance(kind, str) else _NONE, _GROUPS.get(group, ""), place))
+        elif least > 1:
             gangs.append(f"{shown_key(str(part(item, 'metadata').get('name')))}: {least} pods")
     return out, gangs
 
 
-def unread_kinds(others: Sequence[Other]) -> str:
-    """The end of an error that names kinds that are there and not read, with a place of each."""
-    places = {one.kind: one.place for one in reversed(others)}
+def _least(spec: Mapping[str, Any]) -> int:
+    """How many pods of a PodGroup start together, by its spec: of itself, in Kubernetes' words, or of its parts."""
+    of_kubernetes = part(part(spec, "schedulingPolicy"), "gang").get("minCount")
+    parts = spec.get("subGroups")
+    of_parts = [as_mapping(one).get("minMember") for one in parts] if isinstance(parts, list) else []
+    found = (spec.get("minMember"), of_kubernetes, sum(k for k in of_parts if isinstance(k, int)))
+    return next((k for k in found if isinstance(k, int)), 0)
+
+
+def unread_kinds(others: Sequence[Other], of: str) -> str:
+    """The end of an error that names kinds that are there and not read, with a place of each; ``of`` as for notes."""
+    places = {one.kind: one.place for one in reversed(_unread(others, of))}
+    alone = [kind for kind, place in places.items() if place.startswith("(")]  # without a document before its name
+    places |= {kind: places[kind][1:-1] for kind in alone}
     named = [f"{kind} ({place})" if place else kind for kind, place in reversed(places.items())]
     return f"; not read is what is of the kind{'s' * (len(named) > 1)} {', '.join(named[:5])}" if named else ""
+
+
+def _unread(others: Sequence[Other], of: str) -> list[Other]:
+    """The objects without the queues of a scheduler, ``""`` for none."""
+    queues = ("ConfigMap", "") if of == "YuniKorn" else ("Queue", of)
+    return [one for one in others if not of or (one.kind, one.scheduler) != queues]
 
 
 def note_unread(
@@ -93,11 +111,11 @@ def note_unread(
 
     ``teams`` if the queues of labels are teams; ``of`` is the scheduler whose queues are read, ``""`` for none.
     """
-    objects = ("ConfigMap", "") if of == "YuniKorn" else ("Queue", of)
-    others = [one for one in others if (one.kind, one.scheduler) != objects]
+    others = _unread(others, of)
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
         places = [one.place for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
         what = "{object} of the kind {kind}{scheduler} {is} not read"
+        what = "{document} without a kind {is} not read" if kind == _NONE else what
         notes.add(what, *places, kind=kind, scheduler=f" of {scheduler}" * bool(scheduler))
     if others:
         notes.say(f"the kinds that are read: {', '.join(sorted(read))}")

@@ -31,9 +31,10 @@ def trees_of_objects(objects: _Objects) -> list[QueueTree]:
             trees.append(yunikorn.tree_of(item, place))
         name = part_of(item, "metadata", "name")
         place += f" ({shown_key(name)})" if isinstance(name, str) else ""
-        text = part_of(item, "data", yunikorn.FILE) if item.get("kind") == "ConfigMap" else None
+        of_map = item.get("data") if item.get("kind") == "ConfigMap" else item  # or its data alone
+        text = part_of(of_map, yunikorn.FILE)
         if isinstance(text, str):
-            trees.append(_of_text(text, f"{place}.data[{yunikorn.FILE!r}]"))
+            trees.append(_of_text(text, f"{place}{'.data' * (of_map is not item)}[{yunikorn.FILE!r}]"))
         group = str(item.get("apiVersion") or "").partition("/")[0]
         for scheduler, (groups, queue_of) in _SCHEDULERS.items():
             if item.get("kind") == "Queue" and group in groups:

@@ -77,15 +77,25 @@ _PART = re.compile(rf"{_AMOUNT}\s*%\s*(memory|cpu|vcores)?", re.IGNORECASE)
 _FIX = "give amounts as '10240 mb, 12 vcores' or 'memory-mb=10240, vcores=12', or parts as '50%'"
 _ELEMENTS = {"minResources": ("guarantee", "guarantee_parts"), "maxResources": ("limit", "limit_parts")}
 _READ = {"queue", "pool", "weight", *_ELEMENTS}
+_DEFAULT_LIMIT = "queueMaxResourcesDefault"  # of queues without maxResources
 
 
 def tree_of(root: Element, name: str) -> QueueTree:
     """The queues of a file."""
-    queues = list[Queue]()
+    queues, usual_limit, usual_parts = list[Queue](), dict[str, float](), dict[str, float]()
     for child in root:
         if child.tag in ("queue", "pool"):
             queues += _queue(child, "", name)
-    others = dict.fromkeys(child.tag for child in root if child.tag not in ("queue", "pool"))
+        elif child.tag == _DEFAULT_LIMIT:
+            usual_limit, usual_parts = _resources(text_of(child), f"{place_of(child, name)}: {child.tag}")
+            usual_limit = {resource: amount for resource, amount in usual_limit.items() if amount}
+    queues = [
+        queue
+        if queue.limit or queue.limit_parts or any(key.startswith("maxResources") for key in queue.notes)
+        else replace(queue, limit=usual_limit, limit_parts=usual_parts)
+        for queue in queues
+    ]
+    others = dict.fromkeys(child.tag for child in root if child.tag not in ("queue", "pool", _DEFAULT_LIMIT))
     notes = [f"not modelled of {name}: {', '.join(others)}"] if others else []
     return QueueTree("YARN (fair scheduler)", tuple(queues), {}, tuple(notes), parts_of_all=True)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairopt.io.documents import documents_of, objects_of
+from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.manifests import expanded, with_manifests
 from fairopt.io.notes import Notes
@@ -48,7 +49,8 @@ def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
     if lists and users in (None, "queue", "namespace"):
         found = read_kueue(lists, mixed=True)
         for document, name in lists:
-            found = with_manifests(found, expanded(objects_of([(document, "")], name), name), name, Notes())
+            objects = expanded(objects_of([(document, "")], name), name)
+            found = with_manifests(found, objects, name, Notes(), Additions(objects, name))
         out += _of_kueue(found, users)
     for document, name in jobs:
         out += _of_slurm(document["jobs"], name, users or "account")

@@ -15,6 +15,7 @@ from fairopt.io.json_text import shown
 from fairopt.io.notes import Arguments, Notes, check_choice
 from fairopt.io.quantities import NAME, by_requested, capacity_of
 from fairopt.io.queues.teams import owed_to
+from fairopt.io.queues.tree import QueueTree
 from fairopt.io.slurm.accounts import teams_of, tree_of, without_share
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key, satisfies
@@ -26,6 +27,7 @@ from fairopt.runtime.arrays import Bool
 from fairopt.runtime.hostlists import hosts, names_of
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
+_Job = tuple[str, str, SlurmJob, int]  # its owner, its name, and the number of its tasks
 _RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to"
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
@@ -107,6 +109,8 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
         limits_count = bool(associations[0].get("limits"))
         labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
+    if nodes is not None and nodes[0].get("access"):
+        owned = list(_admitted(owned, nodes[0]["access"], None if associations is None else tree, notes))
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
@@ -211,7 +215,7 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
 
 
 def _parts(
-    owned: list[tuple[str, str, SlurmJob, int]],
+    owned: list[_Job],
     places: list[Bool],
     servers: list[SlurmServer],
     closed: list[SlurmServer],
@@ -283,6 +287,38 @@ def _label(key: Key) -> str:
     """The name of a resource; a generic resource called cpu or memory gets a name of its own."""
     name, kind = key
     return (f"gres/{name}" if name in ("cpu", "memory") else name) + (f":{kind}" if kind else "")
+
+
+def _admitted(
+    owned: list[_Job], access: Mapping[str, Mapping[str, list[str]]], tree: QueueTree | None, notes: Notes
+) -> Iterator[_Job]:
+    """The jobs that run, and those that wait, with the partitions that take their account and their QOS.
+
+    Accounts below those that are allowed are too, so that these rules do not count without the ``tree`` of accounts.
+    """
+    if tree is None:
+        unknown = [name for name, rules in access.items() if "allowaccounts" in rules]
+        notes.add("{partition} for some accounts only: not modelled without the tree of accounts", *unknown)
+        access = {
+            name: {key: of for key, of in rules.items() if name not in unknown or not key.endswith("accounts")}
+            for name, rules in access.items()
+        }
+    for owner, name, job, count in owned:
+        accounts = [job.account, *(tree.above(job.account) if tree else [])]
+        rules = [(access.get(one, {}), one) for one in job.partition]
+        kept = [one for of, one in rules if _takes(of, "accounts", accounts) and _takes(of, "qos", [job.qos])]
+        if kept or job.runs or not job.partition:
+            yield owner, name, job if job.runs else job.model_copy(update={"partition": kept}), count
+        else:
+            notes.add("{job} of an account or a QOS that its partition does not take {was} left out", name)
+
+
+def _takes(rules: Mapping[str, list[str]], kind: str, mine: list[str]) -> bool:
+    """Whether a partition takes an account or a QOS; those that it denies count only where it names none to allow."""
+    allowed = rules.get(f"allow{kind}")
+    if not mine[0]:
+        return True
+    return not {*mine}.isdisjoint(allowed) if allowed else {*mine}.isdisjoint(rules.get(f"deny{kind}", ()))
 
 
 def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[Bool]:

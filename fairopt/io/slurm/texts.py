@@ -39,12 +39,12 @@ _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
     "features": "features",
     "feature": "features",
 }
-_RECORD = re.compile(r"(NodeName|PartitionName|NodeSet)\s*=", re.IGNORECASE)
+_RECORD = re.compile(r"(NodeName|PartitionName|NodeSet|DownNodes)\s*=", re.IGNORECASE)
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|.*?)(?=\s+\w+\s*=|\s*$)")
 _CONFIG = re.compile(
     r"^(Configuration data as of|ClusterName\s*=|SlurmctldHost\s*[=(\[])", re.MULTILINE | re.IGNORECASE
 )
-_NO_ACCESS = ("allowaccounts", "denyaccounts", "allowgroups", "allowqos", "denyqos")
+_ACCESS = ("allowaccounts", "denyaccounts", "allowqos", "denyqos")
 _OPEN_TO_ALL = {"", "all", "none", "(null)"}
 _Record = dict[str, str]
 
@@ -95,7 +95,8 @@ def _lines(text: str) -> Iterator[tuple[str, int]]:
 def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
     """The servers, with the partitions that they are in, and notes."""
     notes = Notes()
-    records: dict[str, list[tuple[_Record, str]]] = {"nodename": [], "partitionname": [], "nodeset": []}
+    kinds = ("nodename", "partitionname", "nodeset", "downnodes")
+    records: dict[str, list[tuple[_Record, str]]] = {kind: [] for kind in kinds}
     defaults: dict[str, _Record] = {kind: {} for kind in records}
     open_record: _Record | None = None
     for line, number in lines:
@@ -122,8 +123,11 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
             servers[host] = {"name": host, **_entry(record, place)}
     if not servers:
         raise InvalidInstance(f"{name} names no servers; give the records NodeName=... too")
-    _put_in_partitions(servers, records["partitionname"], records["nodeset"], notes)
-    return {"nodes": list(servers.values()), "notes": notes.sentences()}
+    for record, place in records["downnodes"]:
+        for host in servers.keys() & {*_hosts(record["downnodes"], place)}:
+            servers[host]["state"] = record.get("state", "DOWN")
+    access = _put_in_partitions(servers, records["partitionname"], records["nodeset"], notes)
+    return {"nodes": list(servers.values()), "notes": notes.sentences(), "access": access}
 
 
 def _includes(line: str) -> bool:
@@ -163,15 +167,15 @@ def _put_in_partitions(
     partitions: list[tuple[_Record, str]],
     sets: list[tuple[_Record, str]],
     notes: Notes,
-) -> None:
-    """Add the partitions of servers, of those that give lists of nodes."""
+) -> dict[str, dict[str, list[str]]]:
+    """Add the partitions of servers, of those that give lists of nodes; who may use each, by keyword."""
     of_set: dict[str, list[str]] = {"all": [*servers]}
     for record, place in sets:
         wanted = {*filter(None, record.get("feature", "").split(","))}
         with_feature = [host for host, one in servers.items() if wanted & {*str(one.get("features", "")).split(",")}]
         named = _hosts(record["nodes"], place) if record.get("nodes") else []
         of_set[record["nodeset"].lower()] = [*with_feature, *named]
-    closed, ruled = [], []
+    closed, of_groups, access = list[str](), list[str](), dict[str, dict[str, list[str]]]()
     for record, place in partitions:
         name, members = record["partitionname"], set[str]()
         for part in re.split(r",(?![^\[]*\])", record.get("nodes", "")):
@@ -185,8 +189,11 @@ def _put_in_partitions(
             )
         if record.get("state", "UP").upper() in ("DOWN", "INACTIVE", "DRAIN"):
             closed.append(f"{name}: {record['state']}")
-        if any(record.get(key, "").lower() not in _OPEN_TO_ALL for key in _NO_ACCESS):
-            ruled.append(name)
+        rules = {key: record[key].split(",") for key in _ACCESS if record.get(key, "").lower() not in _OPEN_TO_ALL}
+        if rules:
+            access[name] = rules
+        if record.get("allowgroups", "").lower() not in _OPEN_TO_ALL:
+            of_groups.append(name)
         for host in members:
             servers[host].setdefault("partitions", [])
             if isinstance(servers[host]["partitions"], list):
@@ -194,4 +201,5 @@ def _put_in_partitions(
     for one in servers.values() if partitions else ():
         one.setdefault("partitions", [])
     notes.add("{partition} that {is} not up: its jobs count", *closed)
-    notes.add("{partition} for some accounts, groups or QOS only: not modelled", *ruled)
+    notes.add("{partition} for some groups only: not modelled", *of_groups)
+    return access

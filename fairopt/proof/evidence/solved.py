@@ -116,6 +116,31 @@ class Solved(PlaneOptimum):
         none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
         return cls(Written.of(cone), prices[program.capacity_rows] / (factor or 1.0), none, factor)
 
+    @classmethod
+    def of_multipliers(
+        cls,
+        program: Program,
+        prices: Float,
+        rows: Sequence[tuple[BlockRows, Float]],
+        kept: Sequence[tuple[AtLeast, float]],
+    ) -> Self:
+        """Prices by row of `Pairs.loads`, per whole capacity, and multipliers of rows and of levels of objectives.
+
+        They are in natural units of these, per unit of the majorant of the objective.
+        """
+        cone, scale = ConeModel(program), program.units[program.pairs.user]
+        of_rows, of_levels = {id(one.rows): y for one, y in rows}, {id(block): times for block, times in kept}
+        duals = list[Dual]()
+        for one in _duals_of(cone):
+            values = np.zeros(one.values.shape)
+            if one.rows is not None and id(one.rows.rows) in of_rows:
+                values = of_rows[id(one.rows.rows)] * one.rows.rows.units(scale)
+            elif isinstance(one.block, AtLeast) and id(one.block) in of_levels:
+                values = np.full(one.values.shape, of_levels[id(one.block)] * (abs(one.block.level) or 1.0))
+            duals.append(one._replace(values=values))
+        capacity = prices[program.capacity_rows]
+        return cls(Written.of(cone), capacity, duals, factor=None, rate=1.0, more=False)
+
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that was maximised (unless another stood in for it), and natural units per unit of it, None
@@ -568,10 +593,11 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
+    unit, own = (objective.unit(point), objective.value(point)) if value is None else (np.nan, np.nan)
 
     def gap(excess: float) -> float:
         if value is None:
-            return plain_gap(program, point, excess * per_form)
+            return in_units(excess * per_form, unit, own)
         return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
 
     return Proved(*conic_gap(form, cone.all_constraints, cone.unknowns, top, at, gap, left))

@@ -18,6 +18,7 @@ from fairopt.blocks.ranked import padded
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import NOISE
+from fairopt.solve.form.compiled import Compiled, Posed
 from fairopt.solve.form.highs import silence_banner
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
@@ -142,10 +143,12 @@ class Supporting:
         """The prices and multipliers that minimise the bound, for a form of this ``size``."""
         users, user = cp.Variable(len(self.high)), self.pairs.user
         ends = [users[user] >= cp.multiply(end[user], self.reduced) for end in (self.low, self.high)]
-        problem = cp.Problem(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
+        problem = Posed(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
         silence_banner()
+        options = {"highs_options": OPTIONS | {"output_flag": False}}
         try:
-            problem.solve(solver=cp.HIGHS, highs_options=OPTIONS)
+            compiled = Compiled.of(problem, "HIGHS", options)
+            compiled.unpack(compiled.solve(compiled.data, False, options))
         except (cp.error.SolverError, ValueError) as error:
             raise ValueError("no multipliers were found at the tasks") from error
         if self.prices.value is None:

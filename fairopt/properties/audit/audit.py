@@ -24,7 +24,6 @@ from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.answers import checked, non_deterministic, outcomes_of
-from fairopt.properties.audit import shrink
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import (
@@ -186,8 +185,6 @@ def audit(
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
-    if time_limit is not None:
-        shrink.load()
     clock = begin(time_limit)
     with by_itself() as tell:
         draws = bool(weights), bool(limits), int(servers), int(max_examples), int(seed)

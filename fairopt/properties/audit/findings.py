@@ -342,10 +342,6 @@ class AuditReport(ByProperty[Finding]):
         """
         return later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
 
-    def __repr__(self) -> str:
-        words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)
-        return f"<AuditReport of {self.mechanism}; {words or 'nothing audited'}>"
-
     def _heading(self) -> str:
         under = f" under {', '.join(self.conditions)}" if self.conditions else ""
         return f"{self.mechanism}{under}" + ("" if self.share is None else f", by {self.share!r}")

@@ -1,15 +1,13 @@
 """Shrinking of counterexamples to few users and small numbers.
 
-A pool is shrunk within a time limit: small integers are drawn shape by shape; a pool is reduced by one user, resource
-or number at a time; Hypothesis searches among integers that are no larger. Each smaller pool is verified. A cluster is
-reduced by one user, server, resource or number at a time.
+A pool is shrunk within a time limit: small integers are drawn shape by shape. Pools and clusters are rounded, and
+reduced by one user, server, resource or number at a time, pools many at once. Each smaller pool is verified.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,16 +28,10 @@ from fairopt.solve.form.many_instances import Batch
 
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
 READABLE = 0.01  # preferred margin of a witness
-EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the same result in four of seven searches
 SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # preferred numbers of misreports
 PROOFS = 8  # candidates verified at a time: with ties, not all optima need violate the property
+MANY = 1000  # pools tried at a time, or 4 of slow mechanisms
 SLOW = 2e-4  # seconds per answer from which pools are tried a few at a time
-
-
-def load() -> None:
-    """Import Hypothesis, which takes a second, before a clock starts."""
-    with contextlib.suppress(ImportError):
-        import hypothesis  # noqa: F401
 
 
 def counterexample_of(name: str, measured: Measurement, b: int) -> Counterexample:
@@ -108,12 +100,11 @@ class Shrinker:
     def _smallest(self, measured: Measurement, b: int) -> tuple[Counterexample, Verified]:
         self.least = min(READABLE, float(measured.margin[b]) / 2)
         pool = measured.pools[b : b + 1]
-        simpler = (step(pool) for step in (self._drawn, self._rounded))
-        for made in itertools.chain(simpler, (pool,)):
+        for made in (self._drawn(pool), pool):
             reduced = self._reduced(made)
             proof = None if reduced is None else self._proved(reduced)
             if proof is not None:
-                return self._simplest_lie(*(self._by_hypothesis(proof[0]) or proof))
+                return self._simplest_lie(*proof)
         start = counterexample_of(self.name, measured, b)
         return start, verified(self.mechanism, start)
 
@@ -140,17 +131,6 @@ class Shrinker:
                 pools = pools[self.accepts(pools)]
                 if len(pools) and (proved := self._first_proved(pools)) is not None:
                     return proved
-        return None
-
-    def _rounded(self, pool: Batch) -> Batch | None:
-        """The pool scaled and rounded, by resource, to the smallest integers for which the property still fails."""
-        d, c = pool.demands[0], pool.capacities[0]
-        largest = np.maximum(d.max(axis=0), c)
-        for top in (LARGEST, 16, 100, 1000, 10_000):
-            whole = np.where(d > 0, np.maximum(np.round(d / largest * top), 1.0), 0.0)
-            pools = replace(pool, demands=whole[None], capacities=np.maximum(np.round(c / largest * top), 1.0)[None])
-            if self._first_proved(pools) is not None:
-                return pools
         return None
 
     def _reduced(self, pools: Batch | None) -> Batch | None:
@@ -185,37 +165,11 @@ class Shrinker:
 
     def _moves(self, pools: Batch) -> Iterator[Batch]:
         """Pools that are one step smaller, in batches of one shape."""
-        _, n, m = pools.demands.shape
-        if n > 1:
-            yield from (pools.without_user(j) for j in range(n))
-        for i in range(m) if m > 1 else ():
-            demands = np.delete(pools.demands, i, axis=2)
-            if demands.any(axis=2).all():
-                yield replace(pools, demands=demands, capacities=np.delete(pools.capacities, i, axis=1))
-        yield replace(pools, weights=np.ones_like(pools.weights))
-        yield replace(pools, limits=np.full_like(pools.limits, np.inf))
-        flat = np.concatenate([pools.demands[0].ravel(), pools.capacities[0], pools.weights[0]])
-        rows = []
-        for k, value in enumerate(flat):
-            lowest = 0.0 if k < n * m and not self.positive else 1.0
-            for lower in {lowest, 1.0, np.floor(value / 2), value - 1}:
-                if lowest <= lower < value:
-                    row = flat.copy()
-                    row[k] = lower
-                    rows.append(row)
-        if not rows:
-            return
-        table = np.array(rows)
-        demands = table[:, : n * m].reshape(-1, n, m)
-        fine = np.asarray((demands > 0).any(axis=2)).all(axis=1)
-        size = int(fine.sum())
-        moves = Batch(
-            demands[fine], table[fine, n * m : n * m + m], table[fine, n * m + m :], np.repeat(pools.limits, size, 0)
-        )
-        step = 4 if self.slow else size or 1
-        for first in range(0, size, step):
-            if not self.clock.late:
-                yield moves[first : first + step]
+        step, smaller = 4 if self.slow else MANY, _one_step_smaller(pools.instance(0), zeros=not self.positive)
+        for _, alike in itertools.groupby(smaller, lambda one: one.demands.shape):
+            while not self.clock.late and (some := [*map(Batch.of_instance, itertools.islice(alike, step))]):
+                numbers = [(one.demands, one.capacities, one.weights, one.limits) for one in some]
+                yield Batch(*map(np.concatenate, zip(*numbers, strict=True)))
 
     def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
         """The verified counterexample on one pool, or None."""
@@ -228,56 +182,6 @@ class Shrinker:
             return None
         self._keep(case, proof)
         return case, proof
-
-    def _by_hypothesis(self, case: Counterexample) -> tuple[Counterexample, Verified] | None:
-        """A smaller counterexample found by Hypothesis, if there is one and Hypothesis is installed."""
-        try:
-            from hypothesis import HealthCheck, Phase, find, settings, target
-            from hypothesis import strategies as st
-            from hypothesis.errors import HypothesisException
-        except ImportError:  # of the extra "testing"; the other steps shrink most of the way
-            return None
-        start = Batch.of_instance(case.instance)
-        bound, best = size_of(start), None
-        if bound[0] or self.clock.late:
-            return None
-        n, m = case.instance.n_users, case.instance.n_resources
-        top = int(max(case.instance.demands.max(), case.instance.capacities.max()))
-
-        @st.composite
-        def smaller(draw: st.DrawFn) -> Batch:
-            users, resources = draw(st.integers(1, n)), draw(st.integers(1, m))
-            lowest = 1 if self.positive else 0
-            row = st.lists(st.integers(lowest, top), min_size=resources, max_size=resources).filter(any)
-            demands = draw(st.lists(row, min_size=users, max_size=users))
-            room = draw(st.lists(st.integers(1, top), min_size=resources, max_size=resources))
-            weights = np.ones(users)
-            if bound[3]:
-                weights = np.array(draw(st.lists(st.integers(1, 4), min_size=users, max_size=users)), dtype=float)
-            numbers = np.array([demands], dtype=float), np.array([room], dtype=float)
-            return Batch(*numbers, weights[None], np.full((1, users), np.inf))
-
-        def breaks(pools: Batch) -> bool:
-            nonlocal best, bound
-            if self.clock.late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
-                return False
-            margin = float(self._measure(pools).margin[0])
-            target(min(margin, 1e6), label="margin")
-            proof = self._proved(pools) if margin >= self.least else None
-            if proof is not None and size_of(pools) < bound:
-                best, bound = proof, size_of(pools)
-            return proof is not None
-
-        wanted = settings(
-            max_examples=40 if self.slow else EXAMPLES,
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.target, Phase.shrink),
-        )
-        with contextlib.suppress(HypothesisException):  # also raised if there is no example
-            find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
-        return best
 
     def _simplest_lie(self, case: Counterexample, proof: Verified) -> tuple[Counterexample, Verified]:
         """The same pool with a misreport of small numbers, if one gains at least a quarter as much."""
@@ -331,12 +235,12 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
     return instance
 
 
-def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
-    """Clusters that are one step smaller, larger steps first."""
+def _one_step_smaller(instance: Instance, zeros: bool = False) -> Iterator[Instance]:
+    """Instances that are one step smaller, larger steps first; with demands of 0 if ``zeros`` are."""
     demands, capacities, eligible, rates = instance.demands, instance.capacities, instance.eligible, instance.rates
     if (demands % 1 > 0).any() or (capacities % 1 > 0).any():
         largest = np.maximum(demands.max(axis=tuple(range(demands.ndim - 1))), capacities.max(axis=0))
-        for top in (4, LARGEST, 16, 100):
+        for top in (4, LARGEST, 16, 100, 1000, 10_000):
             needs, room = (np.ceil(np.round(part / largest * top, 6)) for part in (demands, capacities))
             yield from _if_valid(instance, demands=needs, capacities=room)
     for kept in _all_but_one(instance.n_users):
@@ -363,9 +267,13 @@ def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
     if ((4 * instance.guarantees) % 1 > 0).any():
         yield from _if_valid(instance, guarantees=np.floor(4 * instance.guarantees) / 4)
     numbered = {"demands": demands, "capacities": capacities} | ({} if rates is None else {"rates": rates})
+    if not instance.team_weights:
+        numbered["weights"] = instance.own_weights
     for name, numbers in numbered.items():
-        for at in map(tuple, np.argwhere(numbers > 1)):
-            for less in dict.fromkeys((1.0, numbers[at] // 2, numbers[at] - 1)):
+        least = 0.0 if zeros and name == "demands" else 1.0
+        for at in map(tuple, np.argwhere(numbers > least)):
+            lower = (least, 1.0, numbers[at] // 2, numbers[at] - 1)
+            for less in dict.fromkeys(v for v in lower if least <= v < numbers[at]):
                 changed = numbers.copy()
                 changed[at] = less
                 yield from _if_valid(instance, **{name: changed})

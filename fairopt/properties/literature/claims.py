@@ -202,42 +202,6 @@ def summary(found: Iterable[Claim]) -> str:
     return f"{total} claim{'s' * (total != 1)}: {parts}"
 
 
-def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A Markdown table of claims, and a numbered list of the evidence against refuted ones.
-
-    Claims that are not refuted share a line if only their places and properties differ. Proofs are by z3 for 2, 3 and 4
-    resources unless the table says otherwise.
-
-    Examples
-    --------
-    >>> print(markdown(claims("slides")).splitlines()[2])
-    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto, sharing-incentive, envy-free | proved | proved, any n |
-    """
-    lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
-    paper, last = "", dict[tuple[str, str], None]()
-    refuted: dict[str, int] = {}  # evidence, numbered
-    alike: dict[Any, list[Claim]] = {}
-    for claim in found:
-        alike.setdefault(_but_property(claim), []).append(claim)
-    for first, *others in alike.values():
-        verdict = first.verdict
-        if verdict == "refuted":
-            verdict = f"**refuted** ({refuted.setdefault(_evidence(first), len(refuted) + 1)})"
-        places = dict.fromkeys((claim.paper, claim.where) for claim in (first, *others))
-        shown = []
-        for each, where in places if places != last else ():
-            shown.append(where if each == paper else f"{each}, {where}")
-            paper = each
-        last = places
-        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", first.machine)
-        machine = machine.replace("n = 2; proved, n = 3;", "n = 2, 3;")
-        lines.append(f"| {'; '.join(shown)} | {_claimed(first, others)} | {verdict} | {machine} |")
-    if refuted:
-        lines += ["", "Refuted by:", ""]
-        lines += [f"{number}. {evidence}" for evidence, number in refuted.items()]
-    return "\n".join(lines)
-
-
 def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[RenderableType]:
     """A title and a Rich table for each paper, with the arguments and notes of all claims if ``reasons``."""
     from rich import box
@@ -257,22 +221,16 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
         table.expand = True
         for claim in rows:
             refuted = claim.verdict == "refuted"
-            why = _evidence(claim, notes=reasons) if reasons or refuted or claim.cases else ""
+            why = evidence(claim, notes=reasons) if reasons or refuted or claim.cases else ""
             style = "bold red" if refuted else ""
-            cells = claim.where, _claimed(claim), Text(claim.verdict, style=style), claim.machine, why
+            cells = claim.where, claimed(claim), Text(claim.verdict, style=style), claim.machine, why
             table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
         parts += [Text(f"{paper}: {title}", style="bold"), table]
     return parts
 
 
-def _but_property(claim: Claim) -> Any:
-    """All that a line shows of a claim but its place and property, unless it is refuted or quotes the paper."""
-    if claim.verdict == "refuted" or claim.says not in ("satisfies", "violates"):
-        return claim
-    return claim.about, claim.says, claim.conditions, claim.verdict, claim.machine
-
-
-def _claimed(claim: Claim, others: Iterable[Claim] = ()) -> str:
+def claimed(claim: Claim, others: Iterable[Claim] = ()) -> str:
+    """A claim in words, with the properties of others that differ in nothing else."""
     if claim.says in ("satisfies", "violates"):
         what = f" {claim.says} {', '.join(dict.fromkeys(each.property for each in (claim, *others)))}"
     elif claim.property in OTHER:
@@ -282,7 +240,8 @@ def _claimed(claim: Claim, others: Iterable[Claim] = ()) -> str:
     return claim.about + what + (f" ({claim.conditions})" if claim.conditions else "")
 
 
-def _evidence(claim: Claim, notes: bool = False) -> str:
+def evidence(claim: Claim, notes: bool = False) -> str:
+    """The argument and the cases that prove or refute a claim."""
     words = [claim.argument] if claim.argument else []
     words += [f"{case}." for case in claim.cases]
     if claim.searched and claim.verdict == "proved":

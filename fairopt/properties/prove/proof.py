@@ -198,7 +198,3 @@ class ProofReport(ByProperty[Proof]):
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""
         return {"mechanism": self.mechanism, "about": self.about, "proofs": [p.to_dict() for p in self.proofs]}
-
-    def __repr__(self) -> str:
-        words = ", ".join(f"{p.property}: {p.verdict}" for p in self.proofs)
-        return f"<ProofReport of {self.mechanism}; {words or 'nothing tried'}>"

@@ -7,6 +7,7 @@
 * `single_point`: levels above one at which a curved condition leaves a single point.
 * `parametric`: `FairnessEfficiency` outside its concave part, by a search along the sum of shares.
 * `orders`: ordered weights by programs in which the order of users is fixed.
+* `interior`: sums of curves after other tiers, by an interior point that resolves what these leave.
 * `newton`: Newton's method for user-defined objectives with slopes beyond what solvers resolve.
 * `unbounded`: whether an objective grows without bound, and the message of `Unbounded`.
 """

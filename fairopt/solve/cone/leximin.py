@@ -46,7 +46,7 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
     """Leximin by solvers in turn until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
-        for penalty, single in PENALTIES if solvers.has_second_try(name) else PENALTIES[:2]:
+        for penalty, single in PENALTIES if solvers.tries(name) > 1 else PENALTIES[:2]:
             levels = _LeximinPrograms(program, name, settings, penalty, single)
             if linear_only(settings, name) and not solvers.all_linear(c for _, _, c in levels.cone.rest):
                 return

@@ -14,7 +14,8 @@ import numpy as np
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.proof.evidence.solved import Solved
-from fairopt.proof.feasibility import gradient_of, number
+from fairopt.proof.feasibility import number
+from fairopt.proof.gradients import gradient_of
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp

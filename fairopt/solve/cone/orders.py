@@ -27,6 +27,7 @@ from fairopt.runtime.tolerances import NOISE
 from fairopt.solve import infeasible
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
+from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings, of_other_programs
@@ -146,7 +147,7 @@ class _Orders:
                 self.settings,
                 explain=partial(infeasible.explain, self.program),
                 objective=self.program.objective,
-                looser=True,
+                again=solvers.tries(self.solver) - 1,
             )
             if not found:
                 yield Proposal("cone", attempt=attempt)

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
@@ -27,7 +28,7 @@ from fairopt.solve import infeasible
 from fairopt.solve.cone.unbounded import refuse_unbounded
 from fairopt.solve.cone.vertex import IN_FRACTIONS, at_vertex
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Left, Posed
+from fairopt.solve.form.compiled import Compiled, Left, Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import parametric_applies
@@ -45,35 +46,49 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate, answered = None, name == "HIGHS" or settings.solver is None
-        for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
-            if looser and settings.clock.late:
+        if linear_only(settings, name) and has_curves(program):
+            return
+        ready: tuple[ConeModel, Compiled | None] | None = None
+        steps = [(name, again) for again in range(solvers.tries(name))]
+        if name == "HIGHS" and not (settings.solver or settings.options):
+            steps.insert(0, ("CLARABEL", 0))
+        for solver, again in steps:
+            if again and settings.clock.late:
                 return
-            made = unsolved.pop() if unsolved else None
-            cone = made if made is not None and made.serves(name) else ConeModel(program, name, units)
+            if ready is None:
+                made = unsolved.pop() if unsolved else None
+                ready = made if made is not None and made.serves(name) else ConeModel(program, name, units), None
+            (cone, compiled), ready = ready, None
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
                 unsolved.append(cone)
                 return
-            tell(f"cone program by {name}" + (", looser" if looser else ""))
             problem = Posed(cp.Maximize(form), cone.all_constraints)
+            if solver != name:
+                linear = solvers.compiled_for_simplex(problem)
+                if linear is None or not (solvers.simplex_is_slow(linear) and cone.serves(solver)):
+                    ready = cone, linear
+                    continue
+                compiled = linear.for_clarabel()
+            tell(f"cone program by {solver}" + (f", try {again + 1}" if again else ""))
             attempt, found = solve_problem(
                 problem,
                 cone.unknowns,
-                name,
+                solver,
                 settings,
                 explain=partial(infeasible.explain, program),
                 objective=program.objective,
-                looser=looser,
+                again=again,
                 left=cone.left,
+                compiled=compiled,
             )
             answered |= found
             if found:
                 evidence = Solved.of(cone, keep=True)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
-                again = attempt.status == INACCURATE and not looser and solvers.has_second_try(name)
-                if again:
-                    inaccurate = proposal  # its proof by a second solve takes as long as the second try, which serves
+                if attempt.status == INACCURATE and again + 1 < solvers.tries(solver):
+                    inaccurate = proposal  # its proof by a second solve takes as long as the next try, which serves
                     yield replace(proposal, evidence=replace(evidence, more=False))
                 else:
                     yield proposal
@@ -130,6 +145,12 @@ def linear_only(settings: Settings, solver: str) -> bool:
     return settings.solver is None and solver not in solvers.CONE_CHAIN
 
 
+def has_curves(program: Program) -> bool:
+    """Whether known terms of the objective, or of one that a constraint bounds, are curved."""
+    objectives = (program.objective, *(block.objective for block in program.rest if isinstance(block, AtLeast)))
+    return any(term.is_curved for objective in objectives for term in objective.terms())
+
+
 def by_chain(
     settings: Settings,
     propose: Callable[[str], Iterable[Proposal]],
@@ -150,7 +171,7 @@ def by_chain(
         for proposal in propose(name):
             assert proposal.attempt is not None
             attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
-            answer = yield replace(proposal, solver=name, attempt=attempt)
+            answer = yield replace(proposal, solver=attempt.solver, attempt=attempt)
             if answer is not None and answer.ok:
                 return
             begun = time.perf_counter()
@@ -164,8 +185,9 @@ def solve_problem(
     *,
     explain: Callable[[], None] | None = None,
     objective: Objective | None = None,
-    looser: bool = False,
+    again: int = 0,
     left: Left | None = None,
+    compiled: Compiled | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
 
@@ -179,8 +201,9 @@ def solve_problem(
             options=settings.options,
             time_limit=settings.clock.left,
             verbose=settings.verbose,
-            looser=looser,
+            again=again,
             left=left,
+            compiled=compiled,
         )
     except SolverUnavailable:  # another solver of the chain may take it
         if settings.solver is not None:

@@ -14,7 +14,8 @@ import numpy as np
 
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Unbounded
-from fairopt.proof.feasibility import as_matrix, gradient_of, relative_violation
+from fairopt.proof.feasibility import relative_violation
+from fairopt.proof.gradients import as_matrix, gradient_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE

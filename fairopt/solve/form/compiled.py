@@ -7,8 +7,10 @@ Problems of other kinds go through CVXPY's chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
+from fairopt.solve.form.affine import affine_entries, backend, parameters
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
@@ -152,12 +155,11 @@ class CompiledHere(Compiled):
 
     def in_cones(self, part: cp.Problem) -> Any:
         """A problem with its atoms written in the solver's cones, and CVXPY's inverse data."""
-        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
         from cvxpy.utilities.solver_context import SolverInfo
 
         cones, bounded = frozenset(self.interface.SUPPORTED_CONSTRAINTS), self.interface.BOUNDED_VARIABLES
         context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
-        return Dcp2Cone(quad_obj=self.squares, solver_context=context).apply(part)
+        return _to_cones()(quad_obj=self.squares, solver_context=context).apply(part)
 
     def write(
         self,
@@ -188,9 +190,9 @@ class CompiledHere(Compiled):
         )
         entries = [(np.concatenate(place)[row], column, signs[row] * value)]
         for one in tables:
-            table, first = sp.coo_array(one.table), self.rows[one.constr_id].start
-            row, column = (some.astype(np.intp) for some in table.coords)
-            entries.append((row + first, column + self.starts[one.unknowns.id], table.data))
+            table, first = sp.csr_array(one.table), self.rows[one.constr_id].start
+            row = np.repeat(np.arange(first, first + one.size), np.diff(table.indptr))
+            entries.append((row, table.indices.astype(np.intp) + self.starts[one.unknowns.id], table.data))
             entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
         self.bounds = self.rows.pop(-1)
         at = np.arange(self.bounds.start, self.bounds.stop)
@@ -207,15 +209,34 @@ class CompiledHere(Compiled):
         if bounded:
             self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
 
+    def for_clarabel(self) -> CompiledHere:
+        """A linear program for HiGHS, with bounds of variables as rows behind the others."""
+        from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+        out, data, (m, n) = copy(self), self.data, self.data["A"].shape
+        least, most = data["lower_bounds"], data["upper_bounds"]
+        low, high = np.flatnonzero(np.isfinite(least)), np.flatnonzero(np.isfinite(most))
+        signs, column = np.repeat([-1.0, 1.0], [len(low), len(high)]), np.concatenate([low, high])
+        bounds = sp.csc_array((signs, (np.arange(len(column)), column)), shape=(len(column), n))
+        out.solver, out.interface = "CLARABEL", SOLVER_MAP_CONIC["CLARABEL"]
+        out.bounds = slice(m, m + len(column))
+        out.data = {
+            "A": sp.csc_array(sp.vstack([data["A"], bounds])),
+            "b": np.concatenate([data["b"], -least[low], most[high]]),
+            "c": data["c"],
+            "dims": replace(data["dims"], nonneg=data["dims"].nonneg + len(column)),
+        }
+        return out
+
     def of_squares(self, objective: cp.Expression, variables: Sequence[cp.Variable], n: int) -> tuple[Any, Float]:
         """The matrix of squares, and the costs with the constant behind them."""
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
         shapes = {v.id: v.shape for v in variables}
         places = SimpleNamespace(
-            x_length=n, var_offsets=self.starts, var_shapes=shapes, param_shapes={}, **_constants()
+            x_length=n, var_offsets=self.starts, var_shapes=shapes, param_shapes={}, **parameters()
         )
-        squares, costs = CoeffExtractor(places, _backend([objective])).quad_form(objective.copy())
+        squares, costs = CoeffExtractor(places, backend([objective])).quad_form(objective.copy())
         return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
 
     def columns(self) -> dict[int, Indices]:
@@ -262,57 +283,36 @@ class CompiledHere(Compiled):
         return str(status)
 
 
-def affine_entries(
-    expressions: Sequence[cp.Expression], starts: Mapping[int, int], n: int
-) -> tuple[Indices, Indices, Float]:
-    """Affine expressions as rows, columns and entries of a matrix whose last column, the n-th, are constants.
+@cache
+def _to_cones() -> Any:
+    """CVXPY's reduction to cones, which copies affine expressions node by node, without that."""
+    from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
 
-    ``starts`` are the first columns of variables, by their ids.
-    """
-    from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
+    affine, atom, leaf = cp.atoms.affine.affine_atom.AffAtom, cp.atoms.atom.Atom, cp.expressions.leaf.Leaf
 
-    total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
-    constants = _constants()
-    sizes, places = constants["param_to_size"], constants["param_id_map"]
-    tensor = sp.coo_array(get_problem_matrix(forms, n, starts, sizes, places, total, _backend(expressions)))
-    column, row = np.divmod(tensor.row, total)
-    return row, column, tensor.data
+    class ToCones(Dcp2Cone):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.known: dict[int, tuple[Any, bool]] = {}  # with the expressions, whose ids others might get
 
+        def canonicalize_tree(self, expr: Any, *rest: Any) -> Any:
+            return (expr, []) if self.is_plain(expr) else super().canonicalize_tree(expr, *rest)
 
-def affine_slopes(expression: cp.Expression) -> dict[cp.Variable, sp.csr_array]:
-    """The gradient of an affine expression without parameters by each of its variables, (n_variable, n_rows).
+        def is_plain(self, expr: Any) -> bool:
+            """Whether it is made of variables, constants and affine nodes that need no other form."""
+            if id(expr) not in self.known:
+                kind = type(expr)
+                inner = issubclass(kind, (affine, cp.Constraint)) and kind not in self.cone_canon_methods
+                plain = isinstance(expr, leaf) or (isinstance(expr, atom) and expr.is_constant())
+                self.known[id(expr)] = expr, plain or (inner and all(map(self.is_plain, expr.args)))
+            return self.known[id(expr)][1]
 
-    CVXPY's `grad` takes a product of matrices for each node.
-    """
-    variables = expression.variables()
-    ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
-    row, column, value = affine_entries(
-        [expression], {v.id: at for v, at in zip(variables, ends, strict=False)}, ends[-1]
-    )
-    slopes = {}
-    for variable, at in zip(variables, ends, strict=False):
-        some = (column >= at) & (column < at + variable.size)
-        shape = (variable.size, expression.size)
-        slopes[variable] = sp.csr_array((value[some], (column[some] - at, row[some])), shape=shape)
-    return slopes
+    return ToCones
 
 
 def _sums(place: Indices, values: Float, n: int) -> Float:
     """Sums by place."""
     return np.bincount(place, values, n).astype(float)  # of nothing they are whole numbers
-
-
-def _constants() -> dict[str, dict[int, int]]:
-    """The sizes and places of parameters, of which CVXPY makes constants the last, where there are no others."""
-    from cvxpy.lin_ops.lin_op import CONSTANT_ID
-
-    return {"param_to_size": {CONSTANT_ID: 1}, "param_id_map": {CONSTANT_ID: 0}}
-
-
-def _backend(expressions: Sequence[cp.Expression]) -> str | None:
-    """What of CVXPY makes matrices of expressions: its usual code, or that for what this lacks."""
-    usual = all(one._all_support_cpp() and one._max_ndim() <= 2 for one in expressions)
-    return None if usual else str(cp.settings.SCIPY_CANON_BACKEND)
 
 
 def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:

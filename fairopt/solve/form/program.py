@@ -43,7 +43,8 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Left, affine_slopes
+from fairopt.solve.form.affine import affine_slopes
+from fairopt.solve.form.compiled import Left
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
@@ -83,6 +84,7 @@ class Program:
         self.usable: Float = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
         self.nobody_rises = False
+        self.before: Float | None = None  # tasks by pair of the tier before
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 
@@ -247,6 +249,8 @@ class Program:
         user = self.instance.users[int(np.flatnonzero(starved | self.left_nothing)[0])]
         what, fix = "constraints leave", "relax them"
         if not starved.any():
+            if (self.least_load > self.usable * (1 + ROUNDING)).any():
+                later("fairopt.solve.infeasible:explain")(self)
             what, fix = "lower bounds of others, such as guarantees, leave", "lower them, compare Surplus(share)"
         raise OutOfDomain(
             f"the {what} user {user!r} no tasks at all, so {self.objective} is minus infinity for every allocation; "

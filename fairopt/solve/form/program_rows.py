@@ -19,7 +19,8 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, _WrongRows
 from fairopt.errors import Infeasible, InvalidBlock
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.lazy import sp
 
 CHUNK = 65_536  # numbers per chunk of demands
 
@@ -117,6 +118,13 @@ class ProgramRows:
                 table[eligible] = tasks[columns]
             out += table.T @ demands if demands.ndim == 2 else np.einsum("js,jsi->si", table, demands)
         return np.ravel(out * self._per_unit)
+
+    def columns(self, place: Indices) -> sp.csr_array:
+        """Some columns of `Pairs.loads`; on one pool without the others, of which there may be millions."""
+        if not self.pairs.single:
+            loads = self.pairs.loads
+            return loads if len(place) == len(self.pairs) else sp.csr_array(sp.csc_array(loads)[:, place])
+        return sp.csr_array((self.instance.per_server_demands[place, 0] * self._per_unit[0]).T)
 
     def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:
         """Demands and eligibility of consecutive users, in chunks that fit the cache, and their pairs."""

@@ -128,7 +128,7 @@ class Simplex:
         if len(columns) != len(rows):
             return
         whole: Any = self.matrix
-        small = len(rows) <= DENSE and whole.shape[1] <= 2 * DENSE
+        small = len(rows) <= DENSE and whole.shape[0] * whole.shape[1] <= 2 * DENSE * DENSE
         # to cut small sparse tables takes longer than to multiply dense ones
         of_rows: Any = whole.toarray()[rows] if small else sp.csr_array(whole)[rows]
         basis = of_rows[:, columns]

@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, optimize
-from fairopt.solve.form.compiled import Compiled, Left, Posed, whole
+from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, whole
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
 
@@ -53,21 +54,21 @@ TIGHT: dict[str, dict[str, Any]] = {
     },
 }
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
-# For a second attempt, if the solver fails at these.
-_LOOSER: dict[str, dict[str, Any]] = {
-    "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
-    # In equilibrated units (`Equilibrated`), and keeping its primal-dual steps where it otherwise changes its strategy
-    # after short ones: of 48 programs of 60 and 80 users within 2 and 10 times each other (alpha 1/2, 1, 2, 5) all were
-    # certified; with the strategy alone 41 and in twice the steps, without either 26.
-    "CLARABEL": {
-        **TIGHT["CLARABEL"],
-        "tol_gap_abs": 1e-10,
-        "tol_gap_rel": 1e-10,
-        "tol_feas": 1e-10,
-        "min_switch_step_length": 1e-3,
-    },
+# For further attempts, if the solver fails at these; CLARABEL and ECOS then work in equilibrated units.
+_AGAIN: dict[str, tuple[dict[str, Any], ...]] = {
+    "ECOS": ({"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},),
+    "CLARABEL": (
+        # Equilibrated rows may be 1e5 times as large as those given, which at 1e-11 were broken by 5e-7.
+        TIGHT["CLARABEL"] | dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12),
+        # Keeping its primal-dual steps where it otherwise changes its strategy after short ones takes up to five times
+        # the steps: of 48 programs of 60 and 80 users within 2 and 10 times each other (alpha 1/2, 1, 2, 5) all were
+        # certified; with the strategy alone 41, without either 26.
+        TIGHT["CLARABEL"]
+        | dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+        | {"min_switch_step_length": 1e-3},
+    ),
 }
-EQUILIBRATED = ("CLARABEL", "ECOS")  # whose second try is in these units
+EQUILIBRATED = ("CLARABEL", "ECOS")  # whose further tries are in these units
 # Names of time limits; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
 # Sizes of problems for which one iteration, or one step of CVXPY's compilation, takes at most about 0.1 s; and for
@@ -87,6 +88,10 @@ _REFUSED = (
 # 1.5 s for max-min of 10,000 rates, 5.3 and 2 s for a piecewise linear sum of 10,000 users, and 30 and 4 s for a sum
 # under 122,000 rows.
 LARGE = 50_000
+# The work of the simplex, rows times rows and columns, above which an interior point is faster: so much per entry, and
+# that of about 20 ms.
+PER_ENTRY, LEAST_WORK = 300, 1_000_000
+MANY = 10  # rows for each unknown, above which CLARABEL's third try comes second
 # Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
 # returns normally, and its answer is certified like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
@@ -142,9 +147,9 @@ def statuses(problem: cp.Problem | Posed) -> Iterator[str]:
             yield run(problem, name).status
 
 
-def has_second_try(solver: str) -> bool:
-    """Whether looser tolerances are defined for the solver."""
-    return solver in _LOOSER
+def tries(solver: str) -> int:
+    """How many tries, by settings, there are of the solver."""
+    return 1 + len(_AGAIN.get(solver, ()))
 
 
 def run(
@@ -154,28 +159,31 @@ def run(
     options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
-    looser: bool = False,
+    again: int = 0,
     left: Left | None = None,
+    compiled: Compiled | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
 
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
-    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. ``left`` keeps the primal and
-    the dual point. There is no warm start, since options leak between two solves of one problem. The ``time_limit``
-    includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for
-    invalid options.
+    inside ``scipy_options``. ``again`` counts further tries, up to `tries`, with other tolerances and units. ``left``
+    keeps the primal and the dual point, and ``compiled`` is the problem compiled for this solver, if it is. There is no
+    warm start, since options leak between two solves of one problem. The ``time_limit`` includes CVXPY's compilation.
+    `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for invalid options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
     to 3e-6, more than certificates allow. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
-    settings: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
+    by_try = TIGHT.get(solver, {}), *_AGAIN.get(solver, ())
+    settings: dict[str, Any] = dict(by_try[-1 if again and _has_many_rows(problem) else again])
+    numbers = size(problem)
     if solver == "HIGHS":
         silence_banner()
         # PDLP ignores log_to_console
         settings["output_flag"] = verbose
-        if size(problem) > LARGE:
+        if numbers > LARGE:
             settings["solver"] = "ipm"
     settings |= _own_options(solver, options or {})
     if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
@@ -190,10 +198,10 @@ def run(
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
                 until = start + time_limit
-                status = _solve_in_time(problem, solver, verbose, settings, until, looser, left)
+                status = _solve_in_time(problem, numbers, solver, verbose, settings, until, again, left, compiled)
             else:
-                compiled = Compiled.of(problem, solver, settings)
-                status = _solve_data(compiled, solver, verbose, settings, looser, left)
+                compiled = compiled or Compiled.of(problem, solver, settings)
+                status = _solve_data(compiled, solver, verbose, settings, again, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -249,16 +257,30 @@ def _takes(problem: cp.Problem | Posed, solver: str) -> bool:
 
 
 def _solve_data(
-    compiled: Compiled, solver: str, verbose: bool, settings: dict[str, Any], looser: bool, left: Left | None
+    compiled: Compiled,
+    solver: str,
+    verbose: bool,
+    settings: dict[str, Any],
+    again: int,
+    left: Left | None,
+    until: float | None = None,
 ) -> str:
-    """Solve a compiled problem, in equilibrated units if it is the second try of CLARABEL or ECOS; the status."""
+    """Solve a compiled problem, in equilibrated units if it is a further try of CLARABEL or ECOS; the status.
+
+    With a time ``until`` which it may run, in a subprocess.
+    """
     data = compiled.data
     _require_range(solver, data)
     equilibrated = None
-    if looser and solver in EQUILIBRATED and Equilibrated.takes(data):
+    if again and solver in EQUILIBRATED and Equilibrated.takes(data):
         equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
     given = data if equilibrated is None else equilibrated.data
-    raw = compiled.solve(given, verbose, settings)
+    if equilibrated is not None and solver == "CLARABEL":  # tolerances of the objective as given, as far as digits go
+        per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
+        names = ("tol_gap_abs", "tol_gap_rel")
+        settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
+    solve = compiled.solve if until is None else partial(_solve_elsewhere, until)
+    raw = solve(given, verbose, settings)
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
     if left is not None:
@@ -286,32 +308,54 @@ def _raise_interrupt(solver: str, raw: Any) -> None:
 
 def _solve_in_time(
     problem: cp.Problem | Posed,
+    numbers: int,
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
     until: float,
-    looser: bool,
+    again: int,
     left: Left | None,
+    compiled: Compiled | None,
 ) -> str:
-    """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
+    """`Problem.solve` of a problem of so many `numbers` with a time limit, in a subprocess if needed; the status."""
     name = _TIME.get(solver)
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
     check("writing programs for CVXPY")
-    long = compiling(problem) > (until - time.perf_counter()) * _MOST_COMPILING
-    if long or may_overrun(solver, size(problem)):
+    long = compiling(problem, numbers) > (until - time.perf_counter()) * _MOST_COMPILING
+    overruns = may_overrun(solver, numbers)
+    if long or (overruns and solver != "CLARABEL"):
         try:
             return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    compiled = Compiled.of(problem, solver, settings)
+    compiled = compiled or Compiled.of(problem, solver, settings)
     seconds = until - time.perf_counter()
     if seconds <= 0:
         return LATE
     if place:
         (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    return _solve_data(compiled, solver, verbose, settings, looser, left)
+    if overruns and not long:
+        try:
+            return _solve_data(compiled, solver, verbose, settings, again, left, until + _to_return(seconds))
+        except subprocesses._Stopped:
+            return LATE
+        except subprocesses._CannotSend as error:
+            log.info("%s is not run in a subprocess: %s", solver, error)
+    return _solve_data(compiled, solver, verbose, settings, again, left)
+
+
+def _to_return(seconds: float) -> float:
+    """Seconds that a solver with a limit of so many may take to return."""
+    return min(0.05 + 0.15 * seconds, 0.5)
+
+
+def _solve_elsewhere(until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
+    """What CLARABEL returns of data, in a subprocess which is killed at a time."""
+    dims = subprocesses.cones(data["dims"])
+    found = subprocesses.solve("CLARABEL", until, data=data | {"dims": dims}, options=settings, verbose=verbose)
+    return SimpleNamespace(**found)
 
 
 def _solve_in_subprocess(
@@ -324,7 +368,7 @@ def _solve_in_subprocess(
 ) -> str:
     """The status of a problem solved in a subprocess; the answer is left in its variables."""
     problem, left = whole(problem), until - time.perf_counter()
-    more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers with a time limit to return
+    more = _to_return(left) if place else 0.0
     check(f"the solver {solver} (and CVXPY, which compiles for it)")
     try:
         found = subprocesses.solve(
@@ -350,6 +394,27 @@ def _solve_in_subprocess(
     return str(status)
 
 
+def compiled_for_simplex(problem: cp.Problem | Posed) -> CompiledHere | None:
+    """A linear program compiled for HiGHS; None if it is large, or CVXPY's chain compiles it."""
+    found = None if size(problem) > LARGE else CompiledHere.made(problem, "HIGHS", squares=False)
+    return found if found is None or found.data["A"].shape[0] else None
+
+
+def simplex_is_slow(compiled: CompiledHere) -> bool:
+    """Whether the simplex takes longer than CLARABEL's interior point on a linear program, as sizes say.
+
+    It takes about 1.3 steps a row, each 16 ns a row and column, and CLARABEL 4 microseconds an entry. Of 54 programs of
+    up to 3,000 users the 27 that this chose took 3.8 s by the simplex and 1.6 s by CLARABEL, the others 1.1 s and 10 s.
+    """
+    (rows, columns), entries = compiled.data["A"].shape, compiled.data["A"].nnz
+    return bool(rows * (rows + columns) > max(PER_ENTRY * (entries + columns), LEAST_WORK))
+
+
+def _has_many_rows(problem: cp.Problem | Posed) -> bool:
+    """Whether rows are many for each unknown, as between all pairs of users, where steps are short in any unit."""
+    return sum(c.size for c in problem.constraints) > MANY * sum(v.size for v in problem.variables())
+
+
 def size(problem: cp.Problem | Posed) -> int:
     """The approximate number of entries of a compiled problem."""
     tables = [c.table for c in problem.constraints if isinstance(c, TableRows)]
@@ -359,9 +424,9 @@ def size(problem: cp.Problem | Posed) -> int:
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 
 
-def compiling(problem: cp.Problem | Posed) -> float:
-    """Seconds that CVXPY takes to compile a problem, at least: 300 norms of three tasks take 0.6 s."""
-    return 1e-6 * size(problem) + 1e-3 * len(problem.constraints)
+def compiling(problem: cp.Problem | Posed, numbers: int) -> float:
+    """Seconds that CVXPY takes to compile a problem of a `size`, at least: 300 norms of three tasks take 0.6 s."""
+    return 1e-6 * numbers + 1e-3 * len(problem.constraints)
 
 
 def may_overrun(solver: str, numbers: int) -> bool:

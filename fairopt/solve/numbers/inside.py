@@ -19,7 +19,7 @@ from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.simplex import BASIC, DUAL, PRIMAL, Simplex
+from fairopt.solve.form.simplex import BASIC, DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
@@ -120,7 +120,9 @@ class Split:
     def broken(self, tasks: Float, rows: Indices, columns: Indices, low: Float, high: Float) -> Bool:
         """Which of some rows tasks in some columns break, given the bounds of all rows."""
         inside = self.inside
-        used, size = (table[rows][:, columns] @ tasks for table in (inside.table, inside.sizes))
+        every = np.zeros(len(inside.c))
+        every[columns] = tasks
+        used, size = ((table @ every)[rows] for table in (inside.table, inside.sizes))
         return (used > high[rows] + ROUNDING * size) | (used < low[rows] - ROUNDING * size)
 
     def connected(self, rows: Indices, columns: Indices) -> list[tuple[Indices, Indices]]:
@@ -129,9 +131,9 @@ class Split:
         if not inside.single:
             return [(rows, columns)]
         teams, team = np.unique(inside.team[inside.user[columns]], return_inverse=True)
-        touched = sp.csr_array(inside.sizes[rows][:, columns] @ inside.totals_table[teams][:, columns].T)
-        rows, touched = rows[np.diff(touched.indptr) > 0], touched[np.diff(touched.indptr) > 0]
-        row, team_of_entry = touched.nonzero()
+        touched = sp.coo_array(inside.table[rows][:, columns])
+        some, row = np.unique(touched.row, return_inverse=True)
+        rows, team_of_entry = rows[some], team[touched.col]
         size = len(rows) + len(teams)
         both = sp.csr_array((np.ones(len(row)), (row, len(rows) + team_of_entry)), shape=(size, size))
         n, label = csgraph.connected_components(both, directed=False)
@@ -174,17 +176,24 @@ class _Part:
 
     def _write(self) -> None:
         """Write what all programs have in common."""
-        scale = sp.diags_array(self.scale)
-        rows = sp.csr_array(self.table @ scale)
-        largest = abs(rows).max(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
+        table, mine = self.table, np.flatnonzero(~self.bare)
+        row, entries = (
+            np.repeat(np.arange(len(self.rows)), np.diff(table.indptr)),
+            table.data * self.scale[table.indices],
+        )
+        largest = np.zeros(len(self.rows))
+        np.maximum.at(largest, row, np.abs(entries))
         self.of_rows = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 1.0)
+        self.scaled = sp.csr_array((entries * self.of_rows[row], table.indices, table.indptr), shape=table.shape)
         self.of_teams = 1.0 / np.where(self.inside.totals[self.teams] > 0, self.inside.totals[self.teams], 1.0)
-        mine = np.flatnonzero(~self.bare)
-        place = np.searchsorted(self.others, self.user[mine]), mine
-        shares = sp.csr_array(((self.c * self.scale)[mine], place), shape=(len(self.others), len(self.columns)))
-        of_teams = sp.diags_array(self.of_teams) @ self.totals_table @ scale
-        self.blocks = of_teams, sp.diags_array(1.0 / self.unit[self.others]) @ shares
-        self.scaled, used = sp.csr_array(sp.diags_array(self.of_rows) @ rows), self.table @ self.tasks
+        of_team, shares = self.team[self.user], self.c * self.scale
+        member = np.searchsorted(self.others, self.user[mine])
+        self.own = (  # rows, columns and entries of teams and members
+            np.concatenate([of_team, len(self.teams) + member]),
+            np.concatenate([np.arange(len(self.columns)), mine]),
+            np.concatenate([shares * self.of_teams[of_team], shares[mine] / self.unit[self.others][member]]),
+        )
+        used = self.table @ self.tasks
         self.kept = np.flatnonzero((used >= self.high - NEAR / self.of_rows) | (used <= self.low + NEAR / self.of_rows))
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
@@ -193,8 +202,13 @@ class _Part:
 
     def _assemble(self) -> None:
         """Write the rows that are kept below those of teams and members, with a column for z."""
-        table = sp.csr_array(sp.vstack([*self.blocks, self.scaled[self.kept]]))
-        self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
+        kept, first = sp.coo_array(self.scaled[self.kept]), len(self.teams) + len(self.others)
+        n, p = first + len(self.kept), len(self.columns)
+        row, column, entries = self.own
+        row = np.concatenate([row, first + kept.row, np.arange(n)])
+        column = np.concatenate([column, kept.col, np.full(n, p)])
+        entries = np.concatenate([entries, kept.data, np.ones(n)])
+        self.template = sp.csc_array((entries, (row, column)), shape=(n, p + 1))
         self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
 
     def fill(self) -> None:
@@ -238,21 +252,18 @@ class _Part:
         The multipliers bound that level; there are none if all are at their end.
         """
         free, w = self.free, self.w
-        highest, dual = float((end / w)[free].max()), None
-        top, first = float((end / w)[free].min()), np.zeros(int(free.sum()), dtype=np.intp)
+        top, dual = float((end / w)[free].max()), None
+        first = np.zeros(int(free.sum()), dtype=np.intp)
         for _ in range(MOST_STEPS):
             start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
             rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)
             if (start + rates <= self.floor + CLOSE * self.unit).all():
-                if dual is not None or top == highest:
-                    break
-                top = highest  # where the first team ends can be reached
-                continue
+                break
             part, solved = self.solve(start, rates)
             reached = np.maximum(start + part * rates, self.floor)
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
                 self.floor = reached
-                continue
+                break
             pi, low = solved.of_members[self.members][free], (self.floor / w)[free]
             ends = np.maximum((end / w)[free], low)
             root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])
@@ -331,6 +342,8 @@ class _Part:
         entries[self.template.indptr[-2] :] = of_z
         matrix = sp.csc_array((entries, self.template.indices, self.template.indptr), shape=self.template.shape)
         costs = np.append(np.zeros(len(self.columns)), -1.0)
+        if self.basis is None:
+            self.basis = self.first_basis(len(rows[0]))
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             if simplex.run(split.settings.clock, first):
@@ -340,6 +353,15 @@ class _Part:
             raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()
+
+    def first_basis(self, n_rows: int) -> tuple[Indices, Indices]:
+        """Where z is at its bound, which is dual feasible, and members with a row are where it ends, on one pair."""
+        of_columns, of_rows = np.full(len(self.columns) + 1, LOWER), np.full(n_rows, BASIC)
+        order = np.lexsort((-self.c * self.tasks, self.user))
+        main = order[np.searchsorted(self.user[order], self.others)]
+        of_columns[main], of_columns[-1] = BASIC, UPPER
+        of_rows[len(self.teams) + np.arange(len(self.others))] = LOWER
+        return of_columns, of_rows
 
     def _keep(self, tasks: Float) -> None:
         """Keep tasks as the point from which the next program is feasible, with the totals as given."""

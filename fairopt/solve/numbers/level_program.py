@@ -20,7 +20,6 @@ from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve import infeasible
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.program import Program
 from fairopt.solve.form.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
@@ -37,15 +36,6 @@ class Found(NamedTuple):
     level: float
     rises: Float
     dual: NumberDual
-
-
-def loads(program: Program, columns: Indices | Bool) -> sp.csr_array:
-    """The columns of `Pairs.loads`; on one pool without those of the others, of which there may be millions."""
-    if not program.single:
-        return sp.csr_array(sp.csc_array(program.pairs.loads)[:, columns])
-    whole = program.whole_capacities[0]
-    ratios = program.instance.per_server_demands[columns, 0] / np.where(whole > 0, whole, np.inf)
-    return sp.csr_array(ratios.T)
 
 
 class NumberPrograms:
@@ -73,42 +63,51 @@ class NumberPrograms:
     def _write(self) -> None:
         """Write the rows that all levels have in common in the columns."""
         program, pairs, columns = self.program, self.bounds.pairs, self.columns
-        scale = sp.diags_array(self.scale[columns])
+        scale = self.scale[columns]
         at_rest = self.tasks.copy()
         at_rest[columns] = 0.0
         self.rows = np.flatnonzero(program.usable_rows > 0)
-        parts = [sp.csr_array(loads(program, columns)[self.rows] @ scale)]
+        parts = [(program.rows.columns(columns)[self.rows], np.ones(len(self.rows)))]
         low, high = [np.full(len(self.rows), -np.inf)], [(program.usable_rows - program.rows.load(at_rest))[self.rows]]
         if not program.single:
             limited = np.flatnonzero((program.low > 0) | np.isfinite(program.high))
             unit = program.size[limited]
-            parts.append(sp.csr_array(sp.diags_array(1.0 / unit) @ pairs.totals[limited][:, columns] @ scale))
+            parts.append((pairs.totals[limited], unit))  # all pairs are columns
             low, high = [*low, program.low[limited] / unit], [*high, program.high[limited] / unit]
-        self.before_further, self.further_units = sum(part.shape[0] for part in parts), [np.zeros(0)]
+        self.before_further, self.further_units = sum(len(unit) for _, unit in parts), [np.zeros(0)]
         for one in program.rows.further:
-            table = sp.csr_array(one.rows.per_task[:, columns])
-            largest = abs(one.rows.per_task @ sp.diags_array(self.scale)).max(axis=1).toarray().ravel()
+            table = sp.coo_array(one.rows.per_task)
+            largest = np.zeros(len(one.rows))
+            np.maximum.at(largest, table.row, np.abs(table.data) * self.scale[table.col])
             unit = np.maximum(one.rows.units(self.scale), NOISE * largest)
-            parts.append(sp.csr_array(sp.diags_array(1.0 / unit) @ table @ scale))
+            parts.append((one.rows.per_task[:, columns], unit))
             right = (one.rows.right - one.rows.load(at_rest)) / unit
             low, high = [*low, right if one.rows.equal else np.full(len(right), -np.inf)], [*high, right]
             self.further_units.append(unit)
+        tables, units = [sp.coo_array(table) for table, _ in parts], np.concatenate([unit for _, unit in parts])
+        first = np.cumsum([0, *(table.shape[0] for table in tables[:-1])])
+        row = np.concatenate([k + table.row for k, table in zip(first, tables, strict=True)])
+        column = np.concatenate([table.col for table in tables])
+        entries = np.concatenate([table.data for table in tables])
+        self.fixed = row, column, entries * scale[column] / units[row]
         per_pair, number = self.bounds.c * self.scale, self.bounds.number
         self.numbers = np.unique(number[columns])
-        place = np.searchsorted(self.numbers, number[columns]), np.arange(len(columns))
-        self.by_number = sp.csr_array((per_pair[columns], place), shape=(len(self.numbers), len(columns)))
+        self.place, self.per_column = np.searchsorted(self.numbers, number[columns]), per_pair[columns]
         self.at_rest = self.bounds.at(at_rest)
         self.template: sp.csc_array | None = None
-        self.fixed, self.low, self.high = sp.vstack(parts), np.concatenate(low), np.concatenate(high)
+        self.low, self.high = np.concatenate(low), np.concatenate(high)
 
     def _matrix(self, units: Float, rates: Float) -> sp.csc_array:
         """The rows of all levels and those of numbers, in units that stay while they are about the present ones."""
         if self.template is None or not (self.units / FAR < units).all() or not (units < self.units * FAR).all():
-            n, self.units = len(units), units
-            own = sp.hstack([sp.diags_array(1.0 / units) @ self.by_number, sp.csr_array(np.ones((n, 1)))])
-            own = sp.hstack([own, sp.diags_array(np.full(n, -STEP))])
-            others = sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))])
-            self.template = sp.csc_array(sp.vstack([others, own]))
+            n, first, self.units = len(units), len(self.low), units
+            every, p = np.arange(n), len(self.columns)
+            row, column, entries = self.fixed
+            row = np.concatenate([row, first + self.place, first + every, first + every])
+            column = np.concatenate([column, np.arange(p), np.full(n, p), p + 1 + every])
+            own = self.per_column / units[self.place]
+            entries = np.concatenate([entries, own, np.ones(n), np.full(n, -STEP)])
+            self.template = sp.csc_array((entries, (row, column)), shape=(first + n, p + 1 + n))
             self.template.eliminate_zeros()
         p, starts = len(self.columns), self.template.indptr
         entries = self.template.data.copy()

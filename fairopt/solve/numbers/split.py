@@ -12,17 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.blocks.objectives import Leximin, Objective
-from fairopt.blocks.shares import takes_windows
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof import gate
+from fairopt.proof.determined import determined
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
 from fairopt.proof.inside_teams import InsideTeams
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
 from fairopt.proof.proposal import Proposal
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
@@ -47,13 +47,18 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
         return open_split
     from fairopt.solve.numbers.inside import Split
 
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
     totals = program
     if not program.term.is_order:
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)
     tasks = repair(program, answer.tasks)
     try:
         Leximin(team.share).check(program.instance)
-        inside = InsideTeams(totals, team, tasks, ~_determined(totals, answer, tasks))
+        bounds = NumberBounds(totals)
+        fixed, settled = determined(bounds, _prices(bounds, answer, tasks), tasks)
+        if settled.all():
+            return replace(answer, note=note)
+        inside = InsideTeams(totals, team, tasks, fixed, settled)
         split = Split(inside, settings)
         split.fill()
     except (OutOfDomain, Infeasible, _SolverFailed):  # a member without a share, or rounding
@@ -63,7 +68,6 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     after = gate.judge(program, Proposal(answer.method, repair(program, divided), answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
     gap = inside.gap(split.duals, after.tasks[inside.place])
     if not gap <= GAP_TOLERANCE:
         note = (
@@ -71,27 +75,6 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
             f"not proved (gap {gap:.1e})"
         )
     return replace(after, tried=answer.tried, note=note)
-
-
-def _determined(program: Program, answer: Answer, tasks: Float) -> Bool:
-    """The pairs whose tasks on one pool follow from the totals, by prices of these.
-
-    What all feasible tasks with these totals cost lies between what the totals pay and what the rows are worth at the
-    prices; so a task whose reduced cost is far larger than the difference stays where it is.
-    """
-    fixed = np.zeros(len(program.pairs), dtype=bool)
-    if not (program.single and takes_windows(program.term.share._of_user, program.instance)):
-        return fixed
-    bounds = NumberBounds(program)
-    z = bounds.at(tasks)
-    fixed |= program.most <= program.low
-    equal = np.where(z > NOISE * bounds.typical, z, 0.0) / np.bincount(bounds.number, minlength=len(z))
-    for dual in _prices(bounds, answer, tasks):
-        free = max(bounds.value(dual) - float(np.maximum(dual.of_numbers, 0.0) @ z), 0.0)
-        apart, paid = np.abs(bounds.reduced_costs(dual)), dual.of_numbers[bounds.number] * bounds.c
-        fixed |= (apart > NOISE * paid) & (apart * (GAP_TOLERANCE * equal)[bounds.number] > free * bounds.c)
-    left = bounds.numbers.sums(np.where(fixed, 0.0, bounds.c * tasks))  # by rounding, where nothing is
-    return fixed | (left <= NOISE * np.maximum(z, bounds.typical))[bounds.number]
 
 
 def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:
@@ -103,8 +86,26 @@ def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[Numb
     if answer.prices is None or len(answer.prices) != len(program.usable_rows):
         return
     prices = np.maximum(answer.prices, 0.0)
-    per = np.where(tasks < program.most * (1 - NOISE), program.rows.cost(prices) / bounds.c, np.inf)
-    of_numbers = np.full(len(bounds.most), np.inf)
-    np.minimum.at(of_numbers, bounds.number, per)
-    of_numbers = np.where(np.isfinite(of_numbers), of_numbers, 0.0)
+    of_numbers = _marginal_costs(bounds, program.rows.cost(prices), tasks)
     yield NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, np.zeros(n_further(program)))
+
+
+@np.errstate(all="ignore")  # users without tasks
+def _marginal_costs(bounds: NumberBounds, cost: Float, tasks: Float) -> Float:
+    """What a unit of each number costs where its users, those that cost least first, run what they have."""
+    program, pairs, numbers = bounds.program, bounds.pairs, bounds.numbers
+    x, shares, paid = pairs.sum(tasks), pairs.sum(bounds.c * tasks), pairs.sum(cost * tasks)
+    runs = x > NOISE * program.most
+    per = np.where(x >= program.most * (1 - NOISE), paid / shares, pairs.min(cost / bounds.c))
+    c = np.where(runs, shares / x, -pairs.min(-bounds.c))
+    team = bounds.number[pairs.first]
+    order, ends = np.lexsort((per, team)), np.cumsum(np.bincount(team, minlength=len(numbers)))
+    first, filled = np.append(0, ends[:-1]), np.append(0.0, np.cumsum((c * (program.most - program.low))[order]))
+    wanted, room = numbers.sums(shares - c * program.low), filled[ends] - filled[first]
+    last = np.searchsorted(filled, filled[first] + wanted * (1 - NOISE)) - 1
+    out = per[order[np.clip(last, first, ends - 1)]]
+    # where all are at their limits, enough for the servers on which they run
+    full, above = wanted >= room * (1 - NOISE), c[pairs.user] - bounds.c
+    worse = np.flatnonzero(full[bounds.number] & (above > NOISE * bounds.c))
+    np.maximum.at(out, bounds.number[worse], (((c * per)[pairs.user] - cost) / above)[worse])
+    return out

@@ -40,6 +40,7 @@ SAMPLE = 500  # users whose prices are a first guess
 LEAST = 1e-6  # of an equal part: first tasks of users whose best response is none
 EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
 UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
+KINKS = 2.0 ** -np.arange(12)  # parts of the most that users can run, where derivatives are compared
 HALVINGS = 14  # of the logarithm of common prices
 
 
@@ -52,6 +53,8 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         refuse_unfit_bounds(program, program.pairs.loads @ program.low, crossed)
     with np.errstate(all="ignore"):  # NaN stops the steps
         problem = of_program(program, program.marginal)
+        if has_kinks(problem):
+            return
         found = solve_pool(problem, sample_of(program, problem))
         attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
         if found is None:
@@ -130,6 +133,14 @@ def of_program(program: Program, marginal: Marginal) -> PoolProblem:
         among(marginal, fixed),
         fixed=fixed,
     )
+
+
+def has_kinks(problem: PoolProblem) -> bool:
+    """Whether functions are linear between kinks, where Newton's steps end without an optimum."""
+    if isinstance(problem.marginal, PowerMarginal):
+        return False
+    slopes, curvatures = zip(*(problem.marginal.both(part * problem.most) for part in KINKS), strict=True)
+    return not np.any(curvatures) and bool((np.ptp(slopes, axis=0) > 0).any())
 
 
 def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:

@@ -10,6 +10,7 @@ import yaml
 import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import objects_of
+from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.kueue import KueueObjects
 from fairopt.io.kubernetes.manifests import KINDS, with_manifests
 from fairopt.io.kubernetes.reader import read_list
@@ -106,11 +107,21 @@ SETS = {  # by API and kind: a spec, and its sets of pods as cpu of one and how 
         },
         {"driver": (0.5, 1), "executor": (2, 4)},
     ),
+    ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication"): (
+        {"template": {"driver": {"cores": 3}, "executor": {"cores": 2, "instances": 4}}},
+        {"driver": (3, 1), "executor": (2, 4)},
+    ),
+    ("ray.io/v1", "RayCronJob"): ({"jobTemplate": {"rayClusterSpec": RAY}}, OF_RAY),
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): (
+        {"trainer": {"numNodes": 5, "resourcesPerNode": {"limits": {"cpu": 3}}}},
+        {"trainer": (3, 5)},
+    ),
 }
 
 
 def workload_of(item):
-    found = with_manifests(KueueObjects(), objects_of([(item, "")], "all"), "all", Notes())
+    objects = objects_of([(item, "")], "all")
+    found = with_manifests(KueueObjects(), objects, "all", Notes(), Additions(objects, "all"))
     return next(iter(found.workloads.values()))
 
 
@@ -356,6 +367,182 @@ def test_claims_of_devices_count_as_their_class_where_servers_have_some(tmp_path
     assert cluster.demands.tolist() == [[1, 1, 2]] and cluster.capacities.tolist() == [[64, 256, 6]]
     without = read_all(tmp_path, node(), claim, job(template=of))
     assert without.resources == ("cpu", "memory") and "resource claims" in "".join(without.notes)
+
+
+def claims_of(name, kind="resourceClaimName"):
+    return [{"name": "g", kind: name}]
+
+
+def test_a_claim_that_pods_share_counts_once_whoever_shares_it(tmp_path):
+    requests = [{"name": "g", "exactly": {"deviceClassName": "fpga.example.com", "count": 3}}]
+    claim = thing("resource.k8s.io/v1", "ResourceClaim", "three", spec={"devices": {"requests": requests}})
+    of = template(1, resourceClaims=claims_of("three"))
+    deployment = thing("apps/v1", "Deployment", "d", spec={"replicas": 4, "template": of})
+    alone = thing("v1", "Pod", "p", spec=of["spec"], status={"phase": "Pending"})
+    gone = thing("v1", "Pod", "q", spec=of["spec"], status={"phase": "Succeeded"})
+    made = owned(thing("v1", "Pod", "d-1", spec=of["spec"], status={"phase": "Pending"}), "Deployment", "d", "u")
+    deployment = with_uid(deployment, "u")
+    capacity = {"cpu": 8, "memory": 8, "fpga.example.com": 12}
+    cluster = read_all(tmp_path, claim, deployment, alone, gone, made, capacity=capacity)
+    devices = cluster.demands[:, cluster.resources.index("fpga.example.com")]
+    assert devices @ cluster.task_limits == pytest.approx(3) and cluster.task_limits.sum() == 5
+    assert devices.tolist() == [0.6] and "1 claim that several pods share counts once" in "".join(cluster.notes)
+
+
+def test_a_claim_of_a_pod_group_counts_once_for_the_group(tmp_path):
+    requests = [{"name": "g", "exactly": {"deviceClassName": "fpga.example.com"}}]
+    spec = {"spec": {"devices": {"requests": requests}}}
+    one = thing("resource.k8s.io/v1", "ResourceClaimTemplate", "one", spec=spec)
+    claims = claims_of("one", "resourceClaimTemplateName")
+    group = thing(
+        "scheduling.k8s.io/v1alpha2",
+        "PodGroup",
+        "all",
+        spec={"resourceClaims": claims, "schedulingPolicy": {"gang": {"minCount": 4}}},
+    )
+    of = template(1, resourceClaims=claims, schedulingGroup={"podGroupName": "all"})
+    capacity = {"cpu": 8, "memory": 8, "fpga.example.com": 12}
+    cluster = read_all(tmp_path, one, group, job(template=of, number=4), capacity=capacity)
+    assert cluster.demands.tolist() == [[1, 1, 0.25]] and cluster.task_limits.tolist() == [4]
+    assert "1 PodGroup with pods that start together or not at all: counted one by one (all: 4 pods)" in cluster.notes
+
+
+def test_a_capacity_is_refused_where_flavors_have_labels(tmp_path):
+    flavors = [{"name": "f", "resources": [{"name": name, "nominalQuota": "4Gi"} for name in ("cpu", "memory")]}]
+    groups = [{"coveredResources": ["cpu", "memory"], "flavors": flavors}]
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    items = [
+        thing(of_kueue, "ClusterQueue", "all", spec={"namespaceSelector": {}, "resourceGroups": groups}),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+        job(queue="mine"),
+    ]
+    plain, labelled = (thing(of_kueue, "ResourceFlavor", "f", spec=spec) for spec in ({}, {"nodeLabels": {"a": "b"}}))
+    capacity = {"cpu": 8, "memory": 8}
+    assert read_all(tmp_path, *items, plain, capacity=capacity).capacities.tolist() == [[8, 8]]
+    with pytest.raises(InvalidInstance, match="no labels, by which servers are of the flavor f; leave it out"):
+        read_all(tmp_path, *items, labelled, capacity=capacity)
+    assert read_all(tmp_path, *items, labelled).users == ("all/1 cpu",)
+
+
+def test_quotas_of_kueue_may_have_names_of_their_own_for_classes(tmp_path):
+    requests = [{"name": "g", "exactly": {"deviceClassName": "fpga.example.com", "count": 2}}]
+    claim = thing(
+        "resource.k8s.io/v1", "ResourceClaimTemplate", "two", spec={"spec": {"devices": {"requests": requests}}}
+    )
+    amounts = {"cpu": 7, "memory": "7Gi", "boards": 7}
+    quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
+    flavors = [{"name": "f", "resources": quotas}]
+    groups = [{"coveredResources": [*amounts], "flavors": flavors}]
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    items = [
+        claim,
+        thing(of_kueue, "ClusterQueue", "all", spec={"namespaceSelector": {}, "resourceGroups": groups}),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+        job(
+            queue="mine", number=5, template=template(0.5, resourceClaims=claims_of("two", "resourceClaimTemplateName"))
+        ),
+    ]
+    mapped = [{"name": "boards", "deviceClassNames": ["fpga.example.com"]}]
+    config = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    config["resources"] = {"deviceClassMappings": mapped}
+    in_map = {"controller_manager_config.yaml": yaml.safe_dump(config)}
+    as_text = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kueue-manager"}, "data": in_map}
+    devices = {"nodeName": "n1", "driver": "fpga.example.com", "devices": [{"name": f"d{k}"} for k in range(6)]}
+    slices = thing("resource.k8s.io/v1", "ResourceSlice", "s", spec=devices)
+    for more, capacity in (([config], 7), ([as_text], 7), ([config, node(), slices], 6)):
+        cluster = read_all(tmp_path, *items, *more)
+        boards = cluster.resources.index("boards")
+        assert (cluster.demands[0, boards], cluster.capacities[0, boards]) == (2, capacity)
+    assert "boards" not in read_all(tmp_path, *items).resources
+
+
+def test_claims_of_parts_of_devices_do_not_count_and_errors_name_classes(tmp_path):
+    exact = {"deviceClassName": "fpga.example.com", "capacity": {"requests": {"fpga.example.com/memory": "4Gi"}}}
+    spec = {"spec": {"devices": {"requests": [{"name": "g", "exactly": exact}]}}}
+    part = thing("resource.k8s.io/v1", "ResourceClaimTemplate", "part", spec=spec)
+    of = template(1, resourceClaims=claims_of("part", "resourceClaimTemplateName"))
+    cluster = read_all(tmp_path, part, job(template=of), capacity={"cpu": 8, "memory": 8, "fpga.example.com": 12})
+    assert cluster.resources == ("cpu", "memory") and "resource claims" in "".join(cluster.notes)
+    whole = {"spec": {"devices": {"requests": [{"name": "g", "deviceClassName": "fpga.example.com"}]}}}
+    part = {**part, "spec": whole}
+    with pytest.raises(InvalidInstance, match=r"of what pods request: cpu, fpga\.example\.com, memory"):
+        read_all(tmp_path, part, job(template=of))
+
+
+def test_pods_may_use_all_of_a_capacity_in_place_of_nodes(tmp_path):
+    rule = {"key": "zone", "operator": "In", "values": ["a"]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+    items = [
+        job("a", template=template(1, nodeSelector={"disk": "fast"})),
+        job("b", template=template(2, affinity={"nodeAffinity": terms})),
+    ]
+    cluster = read_all(tmp_path, *items, capacity={"cpu": 8, "memory": 8})
+    assert cluster.demands.tolist() == [[2, 1], [1, 1]] and cluster.eligible.all()
+    assert "2 objects with rules on labels of servers may use all of the capacity" in "".join(cluster.notes)
+    with pytest.raises(InvalidInstance, match=r"1 resource that pods request is not in the capacity, .*: memory;"):
+        read_all(tmp_path, *items, capacity={"cpu": 8})
+
+
+def test_parts_of_gpus_count_beside_a_capacity(tmp_path):
+    of = template(1)
+    of["metadata"]["annotations"] = {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}
+    with pytest.raises(InvalidInstance, match=r"of what pods request: cpu, memory, nvidia\.com/gpu"):
+        read_all(tmp_path, job(template=of))
+    cluster = read_all(tmp_path, job(template=of), capacity={"cpu": 8, "memory": 8, "gpu": 4})
+    assert cluster.resources[2] == "nvidia.com/gpu" and cluster.demands.tolist() == [[1, 1, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("items", "note"),
+    [
+        (
+            [{**job(number=6), "metadata": {"name": "x", "annotations": {"kai.scheduler/batch-min-member": "2"}}}],
+            "1 object with pods that start together or not at all: counted one by one (default/job-x: 2 pods)",
+        ),
+        (
+            [
+                job(number=6),
+                thing("scheduling.run.ai/v2alpha2", "PodGroup", "g", spec={"subGroups": [{"minMember": 2}] * 2}),
+            ],
+            "1 PodGroup with pods that start together or not at all: counted one by one (g: 4 pods)",
+        ),
+        (
+            [thing("v1", "Pod", "p", labels={"kueue.x-k8s.io/pod-group-name": "g"}, spec=template(1)["spec"])],
+            "1 pod in gangs of kueue.x-k8s.io/pod-group-name, all or none of which start: counted one by one (team/p)",
+        ),
+    ],
+)
+def test_gangs_of_other_words_are_noted(tmp_path, items, note):
+    assert note in read_all(tmp_path, node(), *items).notes
+
+
+def test_what_of_queues_of_kueue_is_not_modelled_is_noted(tmp_path):
+    quotas = [{"name": "cpu", "nominalQuota": 9}, {"name": "credits", "nominalQuota": 14}]
+    groups = [{"coveredResources": ["cpu", "credits"], "flavors": [{"name": "f", "resources": quotas}]}]
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    spec = {"namespaceSelector": {}, "resourceGroups": groups, "admissionScope": scope}
+    of_kueue = "kueue.x-k8s.io/v1beta2"
+    queues = [
+        thing(of_kueue, "ClusterQueue", "all", spec=spec),
+        thing(of_kueue, "LocalQueue", "mine", spec={"clusterQueue": "all"}),
+    ]
+    only_cpu = {"spec": {"containers": [{"resources": {"requests": {"cpu": 3}}}]}}
+    notes = read_all(tmp_path, *queues, job(queue="mine", template=only_cpu)).notes
+    assert any("1 cluster queue that shares among local queues by past use" in note for note in notes)
+    assert any("1 quota of what no pod requests" in note and note.endswith("(credits)") for note in notes)
+    rules = [{"input": "cpu", "outputs": {"credits": 1}}]
+    config = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    config["resources"] = {"transformations": rules}
+    notes = read_all(tmp_path, *queues, config, job(queue="mine", template=only_cpu)).notes
+    assert not any("no pod requests" in note for note in notes)
+
+
+def test_what_is_not_read_is_named_with_what_would_be(tmp_path):
+    with pytest.raises(InvalidInstance, match=r"kind Workflow \(w\); the kinds that are read: AppWrapper, .*TrainJob"):
+        read_all(tmp_path, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}})
+    bare = thing("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", spec={"trainer": {"numNodes": 2}})
+    with pytest.raises(InvalidInstance, match=r"1 object without a template of pods was left out \(\(team/t\)\)"):
+        read_all(tmp_path, bare)
 
 
 BAD = {

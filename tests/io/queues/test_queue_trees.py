@@ -201,6 +201,15 @@ def test_no_cores_among_the_most_of_a_queue_are_no_limit(read):
     assert tree.by_name["root.sales"].notes == {"maxResources of 0 cpu": "no limit"}
 
 
+def test_the_usual_most_of_a_fair_scheduler_is_for_queues_that_give_none(read):
+    usual = "<queueMaxResourcesDefault>40960 mb, 8 vcores</queueMaxResourcesDefault></allocations>"
+    tree = read(FAIR.replace("</allocations>", usual), "fair-scheduler.xml").within({"cpu": 100, "memory": 400})
+    assert tree.by_name["root.sales"].limit == {"cpu": 40, "memory": 200}
+    assert {tree.by_name[name].limit["memory"] for name in ("root.sales.web", "root.lab")} == {40}
+    no_cores = read(FAIR.replace("vcores=40%, memory-mb=50%", "0 vcores").replace("</allocations>", usual), "f.xml")
+    assert no_cores.by_name["root.sales"].limit == {} and no_cores.by_name["root.lab"].limit == {"memory": 40, "cpu": 8}
+
+
 def test_percentages_of_the_capacity_scheduler_are_parts_of_the_queue_above(read):
     tree = read(capacities(**TWO_LEVELS), "c.xml").within({"cpu": 100})
     found = {queue.name: (queue.weight, queue.guarantee, queue.limit) for queue in tree.queues}

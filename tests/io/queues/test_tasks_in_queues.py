@@ -266,7 +266,40 @@ def test_slurm_conf_has_servers_types_features_and_partitions(slurm):
     eligible = dict(zip(instance.users, instance.eligible.tolist(), strict=True))
     assert instance.servers == ("g[1-2]", "c[01-04]")
     assert [mask for user, mask in eligible.items() if user.startswith("bio")] == [[True, False]]
-    assert "1 partition for some accounts, groups or QOS only: not modelled (gpu)" in instance.notes
+    assert "1 partition for some accounts only: not modelled without the tree of accounts (gpu)" in instance.notes
+    assert slurm({"slurm.conf": text + "DownNodes=c[02-04] State=DRAIN\n"}).counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        ("AllowAccounts=bio", {"bio"}),
+        ("AllowAccounts=eng", {"cfd"}),  # those below are allowed, too
+        ("AllowAccounts=eng DenyAccounts=cfd", {"cfd"}),  # denied are only those of partitions that name none to allow
+        ("DenyAccounts=eng", {"bio"}),
+        ("AllowQos=long", {"cfd"}),
+        ("DenyQos=long,night", {"bio"}),
+        ("AllowAccounts=ALL AllowQos=all", {"bio", "cfd"}),
+        ("AllowGroups=staff", {"bio", "cfd"}),
+    ],
+)
+def test_partitions_take_jobs_of_some_accounts_and_qos(slurm, rules, left):
+    conf = f"NodeName=n1 CPUs=16 RealMemory=1024\nNodeName=n2 CPUs=16\nPartitionName=p Nodes=n1 {rules}\n"
+    waiting = [
+        {"account": "bio", "qos": "short", "job_state": ["PENDING"], "partition": "p", "tres_req_str": "cpu=4"},
+        {"account": "cfd", "qos": "long", "job_state": ["PENDING"], "partition": "p", "tres_req_str": "cpu=2"},
+    ]
+    tree = {"slurm.conf": conf + "PartitionName=q Nodes=n2\n", "accounts.cfg": DUMP}
+    instance = slurm(tree, {"jobs": waiting})
+    assert {*instance.teams["team"]} == left
+    assert any("does not take" in note for note in instance.notes) == (len(left) < 2)
+    assert any("some groups only" in note for note in instance.notes) == ("Groups" in rules)
+    both = [{**job, "partition": "p,q"} for job in waiting]  # those that p does not take run in q alone
+    instance = slurm(tree, {"jobs": both})
+    only_q = [user for user, mask in zip(instance.teams["team"], instance.eligible, strict=True) if not mask.all()]
+    assert {*only_q} == {"bio", "cfd"} - left
+    running = [{**job, "job_state": ["RUNNING"], "nodes": "n1"} for job in waiting]
+    assert {*slurm(tree, {"jobs": running}).teams["team"]} == {"bio", "cfd"}
 
 
 def test_text_of_scontrol_is_read_as_its_json(slurm):

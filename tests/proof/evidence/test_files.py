@@ -155,7 +155,9 @@ def test_prices_are_written_where_the_bounds_of_tasks_alone_prove_the_answer(tmp
         assert fo.verify(policy.allocate(alone).save(tmp_path / "alone.json")).ok
 
 
-@pytest.mark.parametrize("first", [fo.AlphaFair(1) + fo.Total(), fo.MaxMin() + fo.Total(fo.Tasks())], ids=repr)
+@pytest.mark.parametrize(
+    "first", [fo.OrderedWeighted((3, 1)) + fo.Total(), fo.MaxMin() + fo.Total(fo.Tasks())], ids=repr
+)
 def test_levels_below_an_earlier_tier_are_proved_by_multipliers_of_what_it_keeps(
     first: fo.Objective, tmp_path: Path
 ) -> None:

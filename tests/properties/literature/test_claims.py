@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -629,27 +628,6 @@ def test_a_claim_of_an_unknown_property_paper_or_verdict_is_refused():
     for wrong in ({"paper": "005"}, {"property": "nice"}, {"verdict": "maybe"}):
         with pytest.raises(ValueError, match="unknown"):
             literature.Claim(**(fields | wrong))
-
-
-def test_markdown_has_a_line_for_each_claim_and_each_refutation():
-    text = literature.markdown()
-    refuted = [claim for claim in literature.claims() if claim.verdict == "refuted"]
-    lines = text.splitlines()
-    rows = [line for line in lines if line.startswith("| ")]
-    assert all(
-        any(f"| {c.about}" in row and c.property in row for row in rows)
-        for c in literature.claims()
-        if c.says == "satisfies"
-    )
-    assert sum(row.count("**refuted**") for row in rows) == len(refuted)
-    cited = [int(number) for row in rows for number in re.findall(r"\*\*refuted\*\* \((\d+)\)", row)]
-    evidence = dict(line.split(". ", 1) for line in lines if re.match(r"\d+\. ", line))
-    assert len(cited) == len(refuted) and {str(number) for number in cited} == set(evidence)
-    for number, claim in zip(cited, refuted, strict=True):
-        assert claim.argument in evidence[str(number)] and all(
-            str(case) in evidence[str(number)] for case in claim.cases
-        )
-    assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
 
 
 def test_command_prints_tables_of_80_columns(run):

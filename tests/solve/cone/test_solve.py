@@ -652,7 +652,8 @@ def test_a_variable_of_a_constraint_left_too_low_is_noticed(monkeypatch: pytest.
 
     def run(problem: cp.Problem, solver: str, **options: Any) -> fo.certificate.Try:
         t = [v for v in problem.variables() if v.name() == "t"]
-        return honest(cp.Problem(problem.objective, [*problem.constraints, t[0] <= 3]), solver, **options)
+        changed = cp.Problem(problem.objective, [*problem.constraints, t[0] <= 3])
+        return honest(changed, solver, **options | {"compiled": None})
 
     monkeypatch.setattr(solvers, "run", run)
     monkeypatch.setattr("fairopt.solve.cone.solve.at_vertex", lambda *_: None)
@@ -717,3 +718,45 @@ def test_a_large_alpha_leaves_nothing_unused_that_a_user_could_use(alpha: float,
 def test_on_one_pool_a_large_alpha_leaves_nothing_either() -> None:
     a = fo.FDS(20).allocate(fo.Instance([[1], [1]], [1], task_limits=[None, 0.25]), method="cone")
     np.testing.assert_allclose(a.tasks, [0.75, 0.25], rtol=1e-9)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_linear_program_goes_to_the_simplex_if_the_interior_point_fails(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The second user may run 6 tasks, by a bound of a variable; then the first runs (200 - 48) / 40."""
+
+    @dataclass(frozen=True, repr=False)
+    class Bounded(fo.Constraint):
+        def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+            return {"below": model.tasks[1] <= cp.Variable(name="t", bounds=[0, 6])}
+
+    monkeypatch.setattr(solvers, "PER_ENTRY", 0)
+    monkeypatch.setattr(solvers, "LEAST_WORK", 0)
+    honest = solvers.run
+
+    def run(problem: cp.Problem, solver: str, **options: Any) -> fo.certificate.Try:
+        if solver == "CLARABEL" and fails:
+            return fo.certificate.Try(solver, "solver_error", 0.0)
+        return honest(problem, solver, **options)
+
+    monkeypatch.setattr(solvers, "run", run)
+    answer = fo.Policy(fo.Total(fo.Tasks()), [Bounded()]).allocate(CLUSTER)
+    np.testing.assert_allclose(answer.tasks, [3.8, 6], rtol=1e-6)
+    tried = [one.solver for one in answer.certificate.tried]
+    assert tried == (["CLARABEL", "HIGHS"] if fails else ["CLARABEL"])
+    assert answer.certificate.solver == tried[-1]
+
+
+def test_a_block_that_asks_for_the_solver_is_told_the_one_that_solves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "PER_ENTRY", 0)
+    monkeypatch.setattr(solvers, "LEAST_WORK", 0)
+    asked = list[str | None]()
+
+    def total(model: fo.Model) -> cp.Expression:
+        asked.append(model.solver)
+        return cp.sum(model.tasks)
+
+    answer = fo.Policy(total, [fo.MaxTasks({"user2": 6})]).allocate(CLUSTER)
+    np.testing.assert_allclose(answer.tasks, [3.8, 6], rtol=1e-6)
+    assert answer.certificate.solver == "HIGHS" and {*asked} - {None} == {"HIGHS"}

@@ -63,7 +63,8 @@ def test_splits_of_paths_are_exact(objective):
 
 def inside_of(instance, tasks):
     program = Program(instance, fo.Leximin(fo.OfTeam(fo.Tasks())), ())
-    return InsideTeams(program, fo.OfTeam(fo.Tasks()), np.array(tasks), np.ones(instance.n_users, dtype=bool))
+    none = np.zeros(instance.n_users, dtype=bool)
+    return InsideTeams(program, fo.OfTeam(fo.Tasks()), np.array(tasks), none, none)
 
 
 def test_a_team_that_touches_nothing_full_needs_no_program(monkeypatch):

@@ -225,3 +225,20 @@ def test_multipliers_that_underflow_end_the_steps() -> None:
     point.a[:] = point.prices[:] = 0.0
     with np.errstate(all="ignore"):
         assert not point.run(5)
+
+
+@dataclass(frozen=True)
+class Bent(fo.Objective):
+    """The smaller of tasks and ``1 + tasks / 4``, by user."""
+
+    def expression(self, model: fo.blocks.Model) -> cp.Expression:
+        return cp.sum(cp.minimum(model.tasks, 1 + model.tasks / 4))
+
+    def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
+        return fo.blocks.Marginal(lambda x: np.where(x < 4 / 3, 1.0, 0.25), np.zeros_like)
+
+
+def test_functions_that_are_linear_between_kinks_go_to_linear_programs_at_once() -> None:
+    answer = fo.Policy(Bent()).allocate(fo.Instance([[1, 2], [2, 1], [1, 1]], [4, 4]))
+    assert answer.certificate.method == "cone" and len(answer.certificate.tried) == 1
+    assert answer.objective == pytest.approx(28 / 9)

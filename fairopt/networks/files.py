@@ -1,0 +1,115 @@
+"""Graphs from files: GML, GraphML, JSON of nodes and links, and lists of edges."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.text_files import is_path, read_text
+from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, networkx
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+ENDINGS = (".gml", ".graphml", ".json", ".txt")
+EXPECTED = (
+    "expected a graph: .gml, .graphml, .json of nodes and links, or .txt with a line 'source target capacity' for each "
+    "link"
+)
+
+
+def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") -> nx.Graph:
+    r"""Read a graph from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.gml`` or ``.graphml``, as in the Internet Topology Zoo; ``.json`` of nodes and links, as networkx writes
+        them; ``.txt``, a line ``source target capacity`` for each directed link, as in NCFlow.
+    capacity : str or float, default "capacity"
+        The attribute of links with their capacities, which becomes ``capacity``. A number is that of links without one.
+
+    Returns
+    -------
+    networkx.Graph or networkx.DiGraph
+        As the file says. Parallel links are one, of their total capacity. Nodes of GML are named by their ids, as
+        labels need not differ.
+
+    Raises
+    ------
+    InvalidInstance
+        If it cannot be read, or is none of these.
+    MissingExtra
+        If networkx is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "ring.txt")
+    >>> _ = file.write_text("a b 10\nb c 10\nc a 2.5\n")
+    >>> graph = fo.networks.read(file)
+    >>> fo.networks.instance(graph, [("a", "c")]).capacities
+    array([[10. , 10. ,  2.5]])
+    """
+    nx = networkx()
+    if not is_path(path):
+        raise InvalidInstance(f"the path is {path!r}; give the name of a file")
+    place = Path(path)
+    readers: dict[str, Callable[[str], Any]] = {
+        ".gml": _of_gml,
+        ".graphml": nx.parse_graphml,
+        ".json": _of_json,
+        ".txt": lambda text: nx.parse_edgelist(
+            text.splitlines(), create_using=nx.MultiDiGraph, data=[("capacity", str)]
+        ),
+    }
+    reader = readers.get(place.suffix.lower())
+    if reader is None:
+        raise InvalidInstance(f"{place} is no graph by its name; {EXPECTED}")
+    text = read_text(place, EXPECTED)
+    try:
+        graph = reader(text)
+    except Exception as error:  # networkx raises errors of many kinds
+        words = " ".join(str(error).split())[:200]
+        raise InvalidInstance(f"{place} cannot be read as a graph ({words}); {EXPECTED}") from error
+    return _single(graph, capacity, place)
+
+
+def _of_gml(text: str) -> Any:
+    """A graph of GML, which may have parallel links though it does not say so."""
+    several = text if "multigraph" in text else re.sub(r"graph\s*\[", "graph [ multigraph 1 ", text, count=1)
+    return networkx().parse_gml(several.splitlines(), label="id")
+
+
+def _of_json(text: str) -> Any:
+    """A graph of nodes and links, under the names that networkx gives them now or gave them before."""
+    data = json.loads(text)
+    edges = "edges" if "edges" in data else "links"
+    return networkx().node_link_graph(data, edges=edges)
+
+
+def _single(graph: Any, capacity: str | float, place: Path) -> Any:
+    """A graph in which parallel links are one, of their total capacity."""
+    nx = networkx()
+    made = (nx.DiGraph if graph.is_directed() else nx.Graph)()
+    made.graph.update(graph.graph)
+    made.add_nodes_from(graph.nodes(data=True))
+    attribute, usual = (capacity, None) if isinstance(capacity, str) else ("capacity", capacity)
+    known = {name for *_, data in graph.edges(data=True) for name in data}
+    if attribute != "capacity" and known and attribute not in known:
+        raise InvalidInstance(f"{place}: no link has {attribute!r}; {nearest(attribute, known)}")
+    for a, b, data in graph.edges(data=True):
+        if a == b:
+            continue
+        given = data.get(attribute, usual)
+        room = None if given is None else capacity_of(f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}", given)
+        before = made.edges[a, b].get("capacity") if made.has_edge(a, b) else 0.0
+        joined = {} if room is None or before is None else {"capacity": before + room}
+        made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **joined)
+    return made

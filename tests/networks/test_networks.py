@@ -1,0 +1,261 @@
+"""Networks: paths of demands as users, links as resources, answers by path, demand and link."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle.flows import levels_by_programs
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.cli import app
+from fairopt.errors import InvalidBlock, InvalidInstance
+
+nx = pytest.importorskip("networkx", reason="networkx is in the extra networks")
+
+
+def ring(*links: tuple[Any, Any, float], directed: bool = True) -> Any:
+    graph = nx.DiGraph() if directed else nx.Graph()
+    graph.add_weighted_edges_from(links, weight="capacity")
+    return graph
+
+
+TRIANGLE = ring(("a", "b", 1), ("b", "c", 1), ("a", "c", 1))
+
+
+def drawn(seed: int) -> tuple[Any, list[tuple[int, int, float, float]]]:
+    """A connected random graph with capacities, and demands with volumes and weights."""
+    rng = np.random.default_rng(seed)
+    graph = nx.connected_watts_strogatz_graph(int(rng.integers(5, 12)), 3, 0.4, seed=seed)
+    if rng.random() < 0.5:
+        graph = graph.to_directed()
+    for a, b in graph.edges:
+        graph.edges[a, b]["capacity"] = float(rng.choice([1, 2, 5]))
+    pairs = [(a, b) for a in graph for b in graph if a != b]
+    chosen = rng.choice(len(pairs), int(rng.integers(2, 9)), replace=False)
+    volumes = np.where(rng.random(len(chosen)) < 0.4, rng.integers(1, 9, len(chosen)) / 4, np.inf)
+    weights = rng.choice([1, 2, 0.5], len(chosen))
+    return graph, [(*pairs[k], float(v), float(w)) for k, v, w in zip(chosen, volumes, weights, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_max_min_flows_are_those_of_a_sequence_of_linear_programs(seed: int) -> None:
+    graph, demands = drawn(seed)
+    network = fo.networks.instance(graph, demands, paths=3)
+    answer = fo.networks.MAX_MIN.allocate(network)
+    assert answer.certificate.ok
+    expected = levels_by_programs(graph, demands, 3)
+    found = fo.networks.flows(answer, by="demand").flow
+    assert found.to_dict() == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_users_are_paths_resources_links_and_teams_demands() -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c", 2, 3), ("b", "c")], paths=2)
+    assert network.users == ("a->c/1", "a->c/2", "b->c/1")
+    assert network.resources == ("a->b", "a->c", "b->c", "flow")
+    assert network.demands.tolist() == [[0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 0]]
+    assert network.teams["team"] == ("a->c", "a->c", "b->c")
+    assert network.team_weights == {"a->c": 3, "b->c": 1}
+    assert "1 of 2 demands have fewer than 2 paths" in network.notes
+
+
+def test_both_directions_of_an_undirected_link_share_its_capacity() -> None:
+    line = nx.path_graph(2)
+    shared = fo.networks.MAX_MIN.allocate(fo.networks.instance(line, [(0, 1), (1, 0)], capacity=1))
+    assert fo.networks.flows(shared, by="demand").flow.tolist() == pytest.approx([0.5, 0.5])
+    apart = fo.networks.MAX_MIN.allocate(fo.networks.instance(line.to_directed(), [(0, 1), (1, 0)], capacity=1))
+    assert fo.networks.flows(apart, by="demand").flow.tolist() == pytest.approx([1, 1])
+
+
+def test_a_link_of_zero_capacity_is_down() -> None:
+    graph = ring(("a", "c", 0), ("a", "b", 1), ("b", "c", 1))
+    assert fo.networks.instance(graph, [("a", "c")]).users == ("a->c/1",)
+    with pytest.raises(InvalidInstance, match="the demand a->c has no path over links with capacity"):
+        fo.networks.instance(ring(("a", "c", 0)), [("a", "c")])
+
+
+def test_flows_of_a_loaded_answer(tmp_path: Path) -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)])
+    answer = fo.networks.MAX_MIN.allocate(network)
+    answer.save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok
+    loaded = fo.Allocation.load(tmp_path / "answer.json")
+    for by in ("path", "demand", "link"):
+        assert fo.networks.flows(loaded, by).equals(fo.networks.flows(answer, by))
+    demands = fo.networks.flows(loaded, "demand")
+    assert demands.bottleneck.to_dict() == {"a->c": "b->c, a->c", "b->c": "volume"}
+    assert demands.paths.tolist() == [2, 1]
+    assert fo.networks.flows(loaded, "link").use.tolist() == pytest.approx([0.75, 1, 1])
+
+
+def test_flows_need_an_answer_on_a_network() -> None:
+    answer = fo.DRF().allocate(fo.Instance([[1, 2]], [3, 4]))
+    with pytest.raises(InvalidInstance, match="not on a network"):
+        fo.networks.flows(answer)
+    network = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c")]))
+    with pytest.raises(InvalidBlock, match="by is 'links'"):
+        fo.networks.flows(network, "links")
+
+
+MULTI = nx.MultiDiGraph([("a", "b"), ("a", "b")])
+ODD_DEMANDS = ring(("a", "x", 1), ("a->b", "x", 1), ("x", "b->c", 1), ("x", "c", 1))
+ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
+
+
+@pytest.mark.parametrize(
+    ("graph", "demands", "options", "message"),
+    [
+        (TRIANGLE, [("c", "a")], {}, "the demand c->a has no path"),
+        (TRIANGLE, [("a", "a")], {}, "the demand a->a is from a node to itself"),
+        (TRIANGLE, [("a", "c"), ("a", "c", 2)], {}, "the demand a->c is given twice"),
+        (TRIANGLE, [("a", "d")], {}, "the graph has no node 'd'"),
+        (TRIANGLE, [("a", "c", -1)], {}, "the value is -1; give a number > 0"),
+        (TRIANGLE, [("a", "c", None, 0)], {}, "give a finite number > 0"),
+        (TRIANGLE, [("a", "c", "1Gib")], {}, "is text"),
+        (TRIANGLE, [("a",)], {}, "demands are rows"),
+        (TRIANGLE, [], {}, "there are no demands"),
+        (TRIANGLE, 3, {}, "demands are rows"),
+        (TRIANGLE, [("a", "c")], {"paths": 0}, "paths is 0"),
+        (TRIANGLE, [("a", "c")], {"capacity": "speed"}, "the link a->b has no 'speed'"),
+        (TRIANGLE, [("a", "c")], {"capacity": True}, "capacity is True"),
+        (ring(("a", "b", -1)), [("a", "b")], {}, "the link a->b has the capacity -1"),
+        (ring(("a", "b", float("nan"))), [("a", "b")], {}, "the link a->b has the capacity nan"),
+        (ring(("a", "a", 1)), [("a", "b")], {}, "from a node to itself"),
+        (ring((1, "1", 1)), [("1", "1")], {}, "both written '1'"),
+        (MULTI, [("a", "b")], {"capacity": 1}, "two links are named a->b"),
+        (ODD_DEMANDS, [("a", "b->c"), ("a->b", "c")], {}, "the demand a->b->c has the name of another; rename nodes"),
+        (ODD_NAMES, [("a", "b->c")], {}, "two links are named a->b->c"),
+        ({"a": "b"}, [("a", "b")], {}, "the graph is of type dict"),
+    ],
+)
+def test_bad_input(graph: Any, demands: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInstance, match=message):
+        fo.networks.instance(graph, demands, **options)
+
+
+GML = """graph [ directed 0
+  node [ id 0 label "Wien" Longitude 16.3 Latitude 48.2 ]
+  node [ id 1 label "Graz" Longitude 15.4 Latitude 47.0 ]
+  edge [ source 0 target 1 LinkSpeedRaw 10000000000.0 ]
+  edge [ source 1 target 0 LinkSpeedRaw 2500000000.0 ]
+]"""
+
+
+def test_parallel_links_of_a_file_are_one(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    graph = fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeedRaw")
+    assert fo.networks.instance(graph, [(0, 1)]).capacities.tolist() == [[1.25e10]]
+    usual = fo.networks.read(tmp_path / "two.gml", capacity=40)
+    assert [data["capacity"] for *_, data in usual.edges(data=True)] == [80]
+
+
+def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
+    (tmp_path / "g.json").write_text(json.dumps(nx.node_link_data(TRIANGLE, edges="links")))
+    nx.write_graphml(TRIANGLE, tmp_path / "g.graphml")
+    made = [
+        fo.networks.instance(fo.networks.read(tmp_path / f"g.{end}"), [("a", "c")])
+        for end in ("txt", "json", "graphml")
+    ]
+    expected = fo.networks.instance(TRIANGLE, [("a", "c")])
+    for one in made:
+        order = [one.resources.index(name) for name in expected.resources]
+        assert np.array_equal(one.demands[:, order], expected.demands)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("g.gml", "graph [ node [ id 0", "cannot be read as a graph"),
+        ("g.gml", "nodes: a, b", "cannot be read as a graph"),
+        ("g.json", '{"nodes": 3}', "cannot be read as a graph"),
+        ("g.json", "[", "cannot be read as a graph"),
+        ("g.graphml", "<html/>", "cannot be read as a graph"),
+        ("g.csv", "a,b", "is no graph by its name"),
+    ],
+)
+def test_a_file_that_is_no_graph(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInstance, match=message):
+        fo.networks.read(tmp_path / name)
+
+
+def test_a_capacity_of_a_file_that_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b fast\n")
+    with pytest.raises(InvalidInstance, match="the link a->b has the capacity 'fast'"):
+        fo.networks.read(tmp_path / "g.txt")
+
+
+def test_an_attribute_that_no_link_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    with pytest.raises(InvalidInstance, match="no link has 'LinkSpeed'; did you mean 'LinkSpeedRaw'"):
+        fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeed")
+
+
+def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    graph = fo.networks.read(tmp_path / "two.gml", capacity=1)
+    with pytest.raises(
+        InvalidInstance, match="no node 'Wien'; nodes are named by their ids; 'Wien' is the label of '0'"
+    ):
+        fo.networks.instance(graph, [("Wien", 1)])
+
+
+def test_checks_are_of_demands() -> None:
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
+    assert [*fo.check(answer)] == ["team-pareto"]
+    assert fo.check(answer).ok
+    envy = fo.check(answer, "envy-free")["envy-free"]
+    assert envy.sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+
+
+def test_a_picture_shows_use_and_needs_the_nodes() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
+    ax = fo.networks.plot(answer)
+    idle, used = ax.collections[:2]
+    assert len(idle.get_paths()) == 0
+    assert used.get_array().tolist() == pytest.approx([75, 100, 100])
+    assert {text.get_text() for text in ax.texts} == {"a", "b", "c"}
+    with pytest.raises(InvalidInstance, match="the graph has no node"):
+        fo.networks.plot(answer, nx.path_graph(3))
+
+
+@pytest.mark.parametrize(
+    ("links", "demands", "message"),
+    [
+        ("a b 1", "b,a", "the demand b->a has no path over links with capacity"),
+        ("a b -1", "a,b", "the link a->b has the capacity '-1'; give a finite number >= 0"),
+        ("x->y z 1\nx y->z 1", "x,y->z", "two links are named x->y->z; rename nodes"),
+        ("a b 1", "a,a", "line 2, column 'target': the demand a->a is from a node to itself"),
+    ],
+)
+def test_bad_input_of_the_command_line(tmp_path: Path, links: str, demands: str, message: str) -> None:
+    (tmp_path / "g.txt").write_text(links)
+    (tmp_path / "d.csv").write_text(f"source,target\n{demands}\n")
+    code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"))
+    assert code == 2
+    assert message in " ".join(out.split())
+
+
+def command(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, [*words])
+    return found.exit_code, found.output
+
+
+def test_the_command_line_compares_demands(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
+    (tmp_path / "d.csv").write_text("source,target,volume\na,c,\nb,c,0.25\n")
+    code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"))
+    assert code == 0, out
+    assert "max-min flow" in out
+    demands = out.partition("Use of links")[0]
+    assert "a->c    1.7500       -      2  b->c, a->c" in demands
+    assert "b->c    0.2500  0.2500      1  volume" in demands
+    code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"), "-p", "drf")
+    assert (
+        "drf compares the 3 users, and not their teams; without --policy demands are compared"
+        in " ".join(out.split()).lower()
+    )

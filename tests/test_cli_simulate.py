@@ -165,8 +165,8 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
         (("--placement", "least-loaded"), {"placement": "least-loaded"}),
         (("--on-misfit", "stop"), {"on_misfit": "stop"}),
         (("--half-life", "5"), {"half_life": 5.0}),
-        (("--usage", "slurm:half_life=20"), {"usage": fo.online.Slurm(half_life=20.0)}),
-        (("--usage", "karma:quantum=2,cpu=0.04"), {"usage": fo.online.Karma(quantum=2.0, cost={"cpu": 0.04})}),
+        (("--usage", "slurm:half_life=20,sampling=1"), {"usage": fo.online.Slurm(half_life=20.0, sampling=1.0)}),
+        (("--usage", "karma:sampling=2,cpu=0.04"), {"usage": fo.online.Karma(sampling=2.0, cost={"cpu": 0.04})}),
         (("--pooled",), {}),
     ):
         cluster = CLUSTER.pooled() if "--pooled" in words else CLUSTER

@@ -6,7 +6,7 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 * `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
 * `Usage` and its members `VTC`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
-* `service_gap`, `longest_wait`, `newcomer_wait`, `gain_of_splitting`, `smallest_trace`: what users were promised.
+* `service_gap` and `longest_wait`: what a replay kept of promises.
 
 The files:
 

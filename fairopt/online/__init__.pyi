@@ -2,11 +2,8 @@ from fairopt.online.backfill import BackfillScheduler as BackfillScheduler
 from fairopt.online.files import JobTrace as JobTrace
 from fairopt.online.files import read_jobs as read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler as HierarchicalScheduler
-from fairopt.online.promises import gain_of_splitting as gain_of_splitting
 from fairopt.online.promises import longest_wait as longest_wait
-from fairopt.online.promises import newcomer_wait as newcomer_wait
 from fairopt.online.promises import service_gap as service_gap
-from fairopt.online.promises import smallest_trace as smallest_trace
 from fairopt.online.task_scheduler import PlacedTask as PlacedTask
 from fairopt.online.timeline import Timeline as Timeline
 from fairopt.online.usage import KAI as KAI

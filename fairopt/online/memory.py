@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -19,11 +19,6 @@ def decayed(past: float, use: float, elapsed: float, half_life: float) -> float:
     if not elapsed >= 0:
         raise InvalidBlock(f"the time since the last use is {elapsed!r}; time never goes back")
     return use + (past - use) * 2.0 ** (-elapsed / half_life)
-
-
-def lifted(counter: float, waiting: Iterable[float], last: float = -math.inf) -> float:
-    """VTC's counter of a user who begins to wait: at least the least of those who wait, or of who did so last."""
-    return max(counter, min(waiting, default=last))
 
 
 # -- Slurm ------------------------------------------------------------------------------------------------------------

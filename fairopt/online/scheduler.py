@@ -214,8 +214,9 @@ class Scheduler(TaskScheduler):
     -----
     *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user
     who waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other
-    ties go to whoever was served least recently, then to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"``
-    passes over those that fit nowhere. Shares that agree to 36 bits are equal.
+    ties go to whoever was served least recently, then to the user who submitted first. A user's tasks start in the
+    order of submission, except that ``"skip"`` passes over those that fit nowhere. Shares that agree to 36 bits are
+    equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.
@@ -276,8 +277,10 @@ class Scheduler(TaskScheduler):
         self._of = f" of {share}"
         if self.usage.cost is not None or usage is not None:
             self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
-        self._timed, self._plain = self.usage._timed, self.usage._compares_shares
-        fresh = self._fresh if self._timed and self.usage._every is None else None
+        self._every = getattr(self.usage, "sampling", None)  # the time between two samples
+        self._timed = self.usage.half_life is not None or self._every is not None
+        self._plain = not self._timed and self.usage.cost is None
+        fresh = self._fresh if self._timed and self._every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._left: _User | None = None  # the last user of whom no task waits any more
         self._samples = 0  # times between samples that have passed
@@ -577,18 +580,15 @@ class Scheduler(TaskScheduler):
         elif at < self._time:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
         self._time = at
-        if (every := self.usage._every) is not None:
-            samples = math.floor((at - self._origin) / every)
-            if samples > self._samples:
-                self._sample(self._origin + samples * every, samples - self._samples)
-                self._samples = samples
-
-    def _sample(self, at: Any, quanta: int) -> None:
-        """Take a sample of what users hold, and order them by it."""
-        users = list(self._users.values())
-        self.usage._sample(users, at, quanta)
-        for user in users:
-            self._enter(user)
+        if self._every is None:
+            return
+        samples = math.floor((at - self._origin) / self._every)
+        if samples > self._samples:
+            users = list(self._users.values())
+            self.usage._sample(users, self._origin + samples * self._every, samples - self._samples)
+            self._samples = samples
+            for user in users:
+                self._enter(user)
 
     def _share(self, user: _User) -> float:
         """The current share, or what is remembered of it."""

@@ -172,7 +172,7 @@ class _Run:
         ask, ends_now = self.scheduler.next_task, self.scheduler.finish
         if not ours:
             next_task, finish = _with_time(ask), _with_time(ends_now)
-        elif self.scheduler.usage._timed:
+        elif self.scheduler._timed:
             next_task, finish = ask, ends_now
         else:  # it needs no times
             next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
@@ -253,7 +253,7 @@ class _Run:
 
         def submit(k: int, now: Any) -> int:
             job = table.jobs[k]
-            if scheduler.usage._timed:
+            if scheduler._timed:
                 scheduler._advance(now)
             return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
 

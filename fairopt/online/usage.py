@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -73,41 +73,23 @@ class Usage:
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        for key in ("half_life", "sampling", "quantum"):
+        for key, (check, fix) in _CHECKS.items():
             value = getattr(self, key, None)
-            if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                or_none = "" if self._always == key or key != "half_life" else ", or None"
-                raise InvalidBlock(f"{name}: {key} is {value!r}; give a finite time > 0{or_none}")
-        if self._always is not None and getattr(self, self._always) is None:
-            such = {"half_life": "a time such as 3600", "cost": "weights such as {'input': 1, 'output': 2}"}
-            raise InvalidBlock(f"{name}: {self._always} is None; give {such[self._always]}")
+            if value is None and key != self._always:
+                continue
+            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not check(float(value)):
+                raise InvalidBlock(f"{name}: {key} is {value!r}; give {fix}")
         if not isinstance(self.lift, bool):
             raise InvalidBlock(f"{name}: lift is {self.lift!r}; give True or False")
-        if self.cost is None:
-            return
-        if not isinstance(self.cost, Mapping):
+        if not isinstance(self.cost, Mapping) and (self.cost is not None or self._always == "cost"):
             raise InvalidBlock(f"{name}: cost is {self.cost!r}; give a dict by resource, such as {{'gpu': 1}}")
-        for resource, value in self.cost.items():
-            if not (_is_number(value) and 0 <= value < math.inf):
+        for resource, value in (self.cost or {}).items():
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
                 raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
-        object.__setattr__(self, "cost", ByUser(self.cost))
+        if self.cost is not None:
+            object.__setattr__(self, "cost", ByUser(self.cost))
 
     # -- what the scheduler asks of its users ---------------------------------------------------------------------
-
-    @property
-    def _every(self) -> float | None:
-        """Time between two samples; None if time is continuous."""
-        return None
-
-    @property
-    def _timed(self) -> bool:
-        """Whether calls need the time."""
-        return self.half_life is not None or self._every is not None
-
-    @property
-    def _compares_shares(self) -> bool:
-        """Whether only what users hold now is compared."""
-        return not self._timed and self.cost is None
 
     def _counted(self, share: Share, instance: Instance) -> Share:
         """What is counted of a task: the share, or the cost."""
@@ -159,8 +141,16 @@ class Usage:
         """Bring all users up to a sample; ``quanta`` times have passed since the last one."""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+def _is_time(value: float) -> bool:
+    return 0 < value < math.inf
+
+
+_CHECKS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "half_life": (_is_time, "a finite time > 0"),
+    "sampling": (_is_time, "a finite time > 0"),
+    "k": (lambda value: 0 <= value < math.inf, "a finite number >= 0"),
+    "alpha": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,7 +190,41 @@ class VTC(Usage):
 
 
 @dataclass(frozen=True)
-class Slurm(Usage):
+class _Sampled(Usage):
+    """A usage of a deployed scheduler, which takes samples and does not lift."""
+
+    half_life: float | None = 7 * DAY
+    lift: bool = field(default=False, init=False, repr=False)
+    sampling: float = 300.0
+
+    _always: ClassVar[str | None] = "half_life"
+
+
+@dataclass(frozen=True)
+class _Held(_Sampled):
+    """What is in use at samples counts for all of the time since the last one."""
+
+    def _remembered(self, user: Any, now: Any) -> float:
+        return float(user.average)
+
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
+        return float(user.average / user.weight)
+
+    def _settle(self, user: Any, now: Any) -> None:
+        pass  # only samples count
+
+    def _hold(self, user: Any, now: Any) -> None:
+        """Count what is in use for all of the time since the last sample."""
+        user.average = decayed(user.average, user.present, float(now - user.since), self.half_life or math.inf)
+        user.since = now
+
+    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
+        for user in users:
+            self._hold(user, now)
+
+
+@dataclass(frozen=True)
+class Slurm(_Sampled):
     """Slurm's multifactor priority: the highest 2^(-U/S) of decayed usage U and shares S.
 
     Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U. With accounts,
@@ -208,12 +232,10 @@ class Slurm(Usage):
 
     Parameters
     ----------
-    half_life : float, default 7 days
-        ``PriorityDecayHalfLife``.
+    half_life, sampling : float
+        ``PriorityDecayHalfLife``, 7 days, and ``PriorityCalcPeriod``, 5 minutes.
     cost : dict of float by resource, optional
         Billing weights. Default: the share of the scheduler.
-    sampling : float, default 300
-        ``PriorityCalcPeriod``.
 
     Examples
     --------
@@ -221,16 +243,6 @@ class Slurm(Usage):
     >>> fo.online.Slurm(cost={"cpu": 1, "gpu": 20})
     Slurm(half_life=604800.0, cost={'cpu': 1.0, 'gpu': 20.0}, sampling=300.0)
     """
-
-    half_life: float | None = 7 * DAY
-    lift: bool = field(default=False, init=False, repr=False)
-    sampling: float = 300.0
-
-    _always = "half_life"
-
-    @property
-    def _every(self) -> float | None:
-        return self.sampling
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
         return float((user.allowance or 0.0) / user.weight)
@@ -241,7 +253,7 @@ class Slurm(Usage):
 
 
 @dataclass(frozen=True)
-class HTCondor(Usage):
+class HTCondor(_Held):
     """HTCondor's effective user priority: the lowest decayed average of cores, at least 0.5, over the weight.
 
     A weight is the inverse of a priority factor. HTCondor divides the matches of a cycle in inverse proportion to
@@ -249,12 +261,10 @@ class HTCondor(Usage):
 
     Parameters
     ----------
-    half_life : float, default 1 day
-        ``PRIORITY_HALFLIFE``.
+    half_life, sampling : float
+        ``PRIORITY_HALFLIFE``, 1 day, and the time between two negotiation cycles, 1 minute.
     cost : dict of float by resource, optional
         What counts as a core. Default: 1 for ``cpu``.
-    sampling : float, default 60
-        Time between two negotiation cycles. What is in use at a cycle counts for all of the time since the last one.
 
     Examples
     --------
@@ -264,45 +274,29 @@ class HTCondor(Usage):
     """
 
     half_life: float | None = DAY
-    lift: bool = field(default=False, init=False, repr=False)
     cost: Mapping[str, float] | None = field(default_factory=lambda: {"cpu": 1.0})
     sampling: float = 60.0
 
-    _always = "half_life"
-
-    @property
-    def _every(self) -> float | None:
-        return self.sampling
-
-    def _remembered(self, user: Any, now: Any) -> float:
-        return max(LEAST_PRIORITY, float(user.average))
-
     def _level(self, user: Any, now: Any, origin: Any) -> float:
-        return self._remembered(user, now) / float(user.weight)
+        return max(LEAST_PRIORITY, float(user.average)) / float(user.weight)
 
-    def _settle(self, user: Any, now: Any) -> None:
-        pass  # only samples count
-
-    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
-        for user in users:
-            past = self._remembered(user, now)
-            user.average = condor_priority(past, user.present, float(now - user.since), self.half_life or math.inf)
-            user.since = now
+    def _hold(self, user: Any, now: Any) -> None:
+        past = max(LEAST_PRIORITY, user.average)
+        user.average = condor_priority(past, user.present, float(now - user.since), self.half_life or math.inf)
+        user.since = now
 
 
 @dataclass(frozen=True)
-class Kueue(Usage):
+class Kueue(_Held):
     """Kueue's admission fair sharing: the lowest average of what was in use at samples, plus a penalty by admission.
 
     Parameters
     ----------
-    half_life : float, default 7 days
-        ``usageHalfLifeTime``.
+    half_life, sampling : float
+        ``usageHalfLifeTime``, 7 days, and ``usageSamplingInterval``, 5 minutes. An admission counts at once as much as
+        running from one sample to the next.
     cost : dict of float by resource, optional
         ``resourceWeights``; resources that are not named have 1.
-    sampling : float, default 300
-        ``usageSamplingInterval``. What is in use at a sample counts for all of the time since the last one; an
-        admission counts at once as much as running from one sample to the next.
 
     Examples
     --------
@@ -311,41 +305,17 @@ class Kueue(Usage):
     Kueue(half_life=3600, cost=None, sampling=300.0)
     """
 
-    half_life: float | None = 7 * DAY
-    lift: bool = field(default=False, init=False, repr=False)
-    sampling: float = 300.0
-
-    _always = "half_life"
-
-    @property
-    def _every(self) -> float | None:
-        return self.sampling
-
     def _counted(self, share: Share, instance: Instance) -> Share:
         cost = dict.fromkeys(instance.resources, 1.0) | dict(self.cost or {})
         return Usage(cost=cost)._counted(share, instance)
 
-    def _remembered(self, user: Any, now: Any) -> float:
-        return float(user.average)
-
-    def _level(self, user: Any, now: Any, origin: Any) -> float:
-        return float(user.average / user.weight)
-
-    def _settle(self, user: Any, now: Any) -> None:
-        pass  # only samples and admissions count
-
     def _started(self, user: Any, amount: float, now: Any) -> None:
-        half_life = self.half_life or math.inf
-        user.average = decayed(user.average, user.present, float(now - user.since), half_life)
-        user.average, user.since = user.average + afs_penalty(amount, self.sampling, half_life), now
-
-    def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
-        for user in users:
-            self._started(user, 0.0, now)
+        self._hold(user, now)
+        user.average += afs_penalty(amount, self.sampling, self.half_life or math.inf)
 
 
 @dataclass(frozen=True)
-class KAI(Usage):
+class KAI(_Sampled):
     """KAI's time-aware fairness: the lowest share over the weight max(0, w + k (w - u)), u being past use.
 
     KAI first divides resources by these weights; here the lowest is next. Past use is the decayed average of the share,
@@ -353,37 +323,22 @@ class KAI(Usage):
 
     Parameters
     ----------
-    half_life : float, default 7 days
-        ``halfLifePeriod``.
+    half_life, sampling : float
+        ``halfLifePeriod``, 7 days, and the time after which weights follow use, 1 minute.
     cost : dict of float by resource, optional
         In place of the share, as parts of the cluster.
     k : float, default 1
         ``kValue``; 0 remembers nothing.
-    sampling : float, default 60
-        Weights follow use at such times.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> fo.online.KAI(k=2)
-    KAI(half_life=604800.0, cost=None, k=2, sampling=60.0)
+    KAI(half_life=604800.0, cost=None, sampling=60.0, k=2)
     """
 
-    half_life: float | None = 7 * DAY
-    lift: bool = field(default=False, init=False, repr=False)
-    k: float = 1.0
     sampling: float = 60.0
-
-    _always = "half_life"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (_is_number(self.k) and 0 <= self.k < math.inf):
-            raise InvalidBlock(f"KAI: k is {self.k!r}; give a finite number >= 0")
-
-    @property
-    def _every(self) -> float | None:
-        return self.sampling
+    k: float = 1.0
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
         weight = kai_weight(user.weight, 0.0, self.k) if user.allowance is None else user.allowance
@@ -396,7 +351,7 @@ class KAI(Usage):
 
 
 @dataclass(frozen=True)
-class Karma(Usage):
+class Karma(_Held):
     """Karma (Vuppalapati et al., OSDI 2023): users below their guarantee first, then the one with most credits.
 
     A quantum brings each user its part of the public share as credits. What a user holds above its guarantee costs
@@ -407,41 +362,27 @@ class Karma(Usage):
     ----------
     cost : dict of float by resource, optional
         In place of the share, as parts of the cluster.
+    sampling : float, default 60
+        The quantum.
     alpha : float, default 0.5
         The public part of the cluster; weights divide the rest as guarantees.
-    quantum : float, default 60
-        Time between two updates of credits.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> fo.online.Karma(alpha=0.2)
-    Karma(cost=None, alpha=0.2, quantum=60.0)
+    Karma(cost=None, sampling=60.0, alpha=0.2)
     """
 
     half_life: float | None = field(default=None, init=False, repr=False)
-    lift: bool = field(default=False, init=False, repr=False)
+    sampling: float = 60.0
     alpha: float = 0.5
-    quantum: float = 60.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (_is_number(self.alpha) and 0 <= self.alpha <= 1):
-            raise InvalidBlock(f"Karma: alpha is {self.alpha!r}; give a number from 0 to 1")
-
-    @property
-    def _every(self) -> float | None:
-        return self.quantum
-
-    def _remembered(self, user: Any, now: Any) -> float:
-        return float(user.average)
+    _always = None
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
         below = not user.held if user.allowance is None else user.present < user.allowance
         return -math.inf if below else -float(user.average / user.weight)
-
-    def _settle(self, user: Any, now: Any) -> None:
-        pass  # only quanta count
 
     def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         total = sum(user.weight for user in users)
@@ -478,16 +419,8 @@ def _raise_poorest(offers: list[tuple[Any, float]], amount: float) -> None:
         user.average += min(max(0.0, level * user.weight - user.average), most)
 
 
-NAMES: dict[str, type[Usage]] = {
-    "decayed": Usage,
-    "vtc": VTC,
-    "karma": Karma,
-    "slurm": Slurm,
-    "fair-tree": Slurm,
-    "kai": KAI,
-    "kueue": Kueue,
-    "htcondor": HTCondor,
-}
+_MEMBERS: tuple[type[Usage], ...] = (VTC, Karma, Slurm, HTCondor, Kueue, KAI)
+NAMES = {"decayed": Usage, "fair-tree": Slurm} | {kind.__name__.lower(): kind for kind in _MEMBERS}
 
 
 def named_usage(text: str) -> Usage:

@@ -2,11 +2,17 @@
 
 import math
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 import fairopt as fo
 from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from memory_traces import gain_of_splitting, smallest_trace
 
 SLOT = {"slot": 1}
 TOKENS = {"slot": 1, "prefill": 10**6, "decode": 10**6}
@@ -143,13 +149,25 @@ def test_where_tasks_that_fit_pass_the_first_user_no_bound_holds():
     waits = {}
     for on_misfit in ("skip", "stop"):
         scheduler = fo.Scheduler(capacities, usage=VTC(cost=SLOT), on_misfit=on_misfit)
-        waits[on_misfit] = fo.online.newcomer_wait(fo.simulate(capacities, jobs, scheduler=scheduler))["large"]
+        waits[on_misfit] = fo.online.longest_wait(fo.simulate(capacities, jobs, scheduler=scheduler), newcomers=True)[
+            "large"
+        ]
     assert waits["skip"] > 50 and waits["stop"] <= 1
+
+
+def test_the_smallest_trace_without_lift_is_a_newcomer_served_three_times_in_a_row():
+    def unfair(run):
+        largest, bound = fo.online.service_gap(run, SLOT)
+        return largest > bound
+
+    found = smallest_trace(VTC(cost=SLOT, lift=False), unfair)
+    assert [(job.tasks, job.arrival) for job in found] == [(4, 0), (3, 3)]
+    assert smallest_trace(VTC(cost=SLOT), unfair, tries=100) is None
 
 
 def test_splitting_pays_unless_weights_are_split_too():
     jobs = [fo.Job(user, [1], 1, tasks=1) for user in "AB" * 30]
-    assert fo.online.gain_of_splitting([1], jobs, "A", VTC(cost={"resource1": 1}), until=30) == 5
+    assert gain_of_splitting([1], jobs, "A", VTC(cost={"resource1": 1}), until=30) == 5
 
 
 def test_classic_factors_of_accounts_without_shares_are_zero():
@@ -186,7 +204,7 @@ def test_karma_gives_no_slice_twice_and_only_lends_what_nobody_wants():
 
 
 def test_the_karma_scheduler_earns_what_others_borrow():
-    scheduler = fo.Scheduler([6], usage=Karma(quantum=10))
+    scheduler = fo.Scheduler([6], usage=Karma(sampling=10))
     scheduler.submit("A", [1], tasks=4, at=0)
     scheduler.submit("B", [1], at=0)
     scheduler.submit("C", [1], at=0)
@@ -212,17 +230,17 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
     ("made", "message"),
     [
         (lambda: Kueue(half_life=0), "Kueue: half_life is 0; give a finite time > 0"),
-        (lambda: Usage(half_life=-1), "Usage: half_life is -1; give a finite time > 0, or None"),
+        (lambda: Usage(half_life=-1), "Usage: half_life is -1; give a finite time > 0"),
         (lambda: Usage(half_life=math.inf), "half_life is inf"),
-        (lambda: Slurm(half_life=None), "Slurm: half_life is None; give a time such as 3600"),
-        (lambda: VTC(cost=None), "VTC: cost is None; give weights such as"),
+        (lambda: Slurm(half_life=None), "Slurm: half_life is None; give a finite time > 0"),
+        (lambda: VTC(cost=None), "VTC: cost is None; give a dict by resource"),
         (lambda: VTC(cost={"prefill": -1}), "the cost of 'prefill' is -1; give a finite number >= 0"),
         (lambda: Usage(cost=[1]), "give a dict by resource"),
         (lambda: Usage(lift="no"), "lift is 'no'"),
         (lambda: Kueue(sampling=0), "sampling is 0; give a finite time > 0"),
         (lambda: KAI(k=-1), "k is -1; give a finite number >= 0"),
         (lambda: Karma(alpha=2), "alpha is 2; give a number from 0 to 1"),
-        (lambda: Karma(quantum=math.nan), "quantum is nan"),
+        (lambda: Karma(sampling=math.nan), "sampling is nan"),
         (lambda: memory.decayed(1, 1, -1, 5), "time never goes back"),
         (lambda: memory.decayed(1, 1, 1, 0), "half_life is 0"),
         (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
@@ -253,7 +271,7 @@ def test_a_usage_is_a_block(usage):
     assert eval(repr(usage), names) == usage and hash(usage) == hash(eval(repr(usage), names))
 
 
-@pytest.mark.parametrize("usage", [KAI(half_life=20, sampling=3), Karma(quantum=4), Slurm(half_life=30, sampling=2)])
+@pytest.mark.parametrize("usage", [KAI(half_life=20, sampling=3), Karma(sampling=4), Slurm(half_life=30, sampling=2)])
 def test_samples_do_not_depend_on_calls_in_between(usage):
     """One call after many samples, and many calls, order users alike."""
     orders = []

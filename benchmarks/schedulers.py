@@ -24,10 +24,27 @@ Case = dict[str, Any]
 
 
 def slurm_classic(case: Case) -> Case:
-    """What sshare prints of one user or account."""
-    tree = {name: memory.Account(**node) for name, node in case["tree"].items()}
-    of = memory.slurm_classic(tree)[case["node"]]
-    return of._asdict() | {"fairshare": of.factor}
+    """What sshare prints of one user or account: parts of all usage and shares, from the root down."""
+    tree, name = case["tree"], case["node"]
+    inner = {node["parent"] for node in tree.values()}
+
+    def below(account: str) -> float:
+        """The usage of an account, that of its users, or of a user."""
+        own = [below(one) for one, node in tree.items() if node["parent"] == account]
+        return sum(own) if account in inner else float(tree[account]["usage"] or 0.0)
+
+    path = [name]
+    while (parent := tree[path[-1]]["parent"]) in tree:
+        path.append(parent)
+    total, shares, effective, usage = below(parent), 1.0, None, 0.0
+    for one in reversed(path):
+        raw, above = tree[one]["shares"], tree[one]["parent"]
+        level = sum(node["shares"] for node in tree.values() if node["parent"] == above)
+        usage = below(one) / total if total else 0.0
+        shares *= raw / level if level else 0.0
+        effective = usage if effective is None else memory.slurm_effective_usage(usage, effective, raw, level)
+    factor = memory.slurm_factor(effective or 0.0, shares)
+    return {"norm_shares": shares, "norm_usage": usage, "effective_usage": effective, "fairshare": factor}
 
 
 def slurm_level_fs(case: Case) -> Case:

@@ -43,3 +43,14 @@ def test_a_queue_without_weight_is_last_as_text() -> None:
     given = {"consumed": {"cpu": 4}, "penalty": {}, "queue_weight": 0, "resource_weights": {}}
     case = {"source": "made up", "kind": "kueue-afs-usage", "input": given, "expected": {"usage": "+Inf"}}
     assert (found := schedulers.recomputed(case))["agrees"] is True and found["got"] == {"usage": "+Inf"}
+
+
+def test_classic_factors_of_accounts_without_shares_are_zero() -> None:
+    tree = {
+        "a": {"parent": "root", "shares": 0, "usage": None},
+        "u": {"parent": "a", "shares": 0, "usage": 30},
+        "b": {"parent": "root", "shares": 1, "usage": 70},
+    }
+    found = {name: schedulers.slurm_classic({"tree": tree, "node": name}) for name in ("u", "b")}
+    assert found["u"] == {"norm_shares": 0, "norm_usage": 0.3, "effective_usage": 0.3, "fairshare": 0}
+    assert found["b"]["norm_shares"] == 1 and found["b"]["fairshare"] == pytest.approx(2**-0.7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from heapq import heapify, heappop, heapreplace
-from typing import NamedTuple
 
 from fairopt.errors import InvalidBlock
 
@@ -21,59 +20,14 @@ def decayed(past: float, use: float, elapsed: float, half_life: float) -> float:
     return use + (past - use) * 2.0 ** (-elapsed / half_life)
 
 
-# -- Slurm ------------------------------------------------------------------------------------------------------------
-
-
-class Account(NamedTuple):
-    """A user or an account of Slurm; the usage of an account is that of its users, and is None."""
-
-    parent: str | None
-    shares: float
-    usage: float | None
-
-
-class FairShare(NamedTuple):
-    """What ``sshare`` prints under Slurm's classic rule."""
-
-    norm_shares: float
-    norm_usage: float
-    effective_usage: float
-    factor: float
-
-
 def slurm_factor(effective_usage: float, shares: float, damping: float = 1.0) -> float:
     """Slurm's classic factor 2^(-U/S), between 0 and 1, of parts of all usage and of all shares."""
     return 2.0 ** (-effective_usage / shares / damping) if shares > 0 else 0.0
 
 
-def slurm_classic(tree: Mapping[str, Account], root: str | None = "root", damping: float = 1.0) -> dict[str, FairShare]:
-    """The classic factors of accounts and users below a root."""
-    siblings: dict[str | None, list[str]] = {}
-    for name, node in tree.items():
-        siblings.setdefault(node.parent, []).append(name)
-
-    def below(name: str) -> float:
-        own = tree[name].usage
-        return sum(map(below, siblings.get(name, ()))) if own is None else own
-
-    total = sum(map(below, siblings.get(root, ())))
-    factors: dict[str, FairShare] = {}
-
-    def visit(parent: str | None, above: FairShare | None) -> None:
-        names = siblings.get(parent, ())
-        level = sum(tree[name].shares for name in names)
-        for name in names:
-            part = tree[name].shares / level if level else 0.0
-            usage = below(name) / total if total else 0.0
-            effective = usage  # of what stands below the root
-            if above is not None:
-                effective += (above.effective_usage - usage) * (part if level else 1.0)
-            shares = part * (1.0 if above is None else above.norm_shares)
-            factors[name] = FairShare(shares, usage, effective, slurm_factor(effective, shares, damping))
-            visit(name, factors[name])
-
-    visit(root, None)
-    return factors
+def slurm_effective_usage(usage: float, above: float, shares: float, level: float) -> float:
+    """Slurm's classic effective usage below an account with effective usage ``above``, of part of its shares."""
+    return usage + (above - usage) * (shares / level if level else 1.0)
 
 
 def level_fs(shares: float, usage: float) -> float:
@@ -81,9 +35,6 @@ def level_fs(shares: float, usage: float) -> float:
     if shares == 0:
         return 0.0
     return shares / usage if usage else math.inf
-
-
-# -- KAI, Kueue, HTCondor ---------------------------------------------------------------------------------------------
 
 
 def kai_weight(weight: float, usage: float, k: float) -> float:
@@ -112,9 +63,6 @@ def afs_penalty(request: float, sampling: float, half_life: float) -> float:
 def condor_priority(priority: float, cores: float, elapsed: float, half_life: float) -> float:
     """HTCondor's real user priority after a time with cores in use; times a factor it is the effective priority."""
     return max(LEAST_PRIORITY, decayed(priority, cores, elapsed, half_life))
-
-
-# -- Karma ------------------------------------------------------------------------------------------------------------
 
 
 def karma(

@@ -275,7 +275,7 @@ class Scheduler(TaskScheduler):
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
         super().__init__(capacities, share, resources, servers, server_types, placement)
         self._of = f" of {share}"
-        if self.usage.cost is not None or usage is not None:
+        if usage is not None:
             self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
         self._every = getattr(self.usage, "sampling", None)  # the time between two samples
         self._timed = self.usage.half_life is not None or self._every is not None

@@ -13,7 +13,7 @@ from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, condor_priority, decayed, kai_weight
+from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, decayed, kai_weight
 from fairopt.runtime.arrays import Float
 
 DAY = 86_400.0
@@ -23,14 +23,8 @@ DAY = 86_400.0
 class Usage:
     """What a `Scheduler` remembers of each user's past, per weight; the lowest is next.
 
-    ======================  ======================  =============================================================
-    ``half_life``           ``cost``                 users are compared by
-    ======================  ======================  =============================================================
-    None                    None                     their share now
-    a time                  None                     the average of their share, in which the past decays
-    None                    a dict                   the cost of all tasks that they started, as tokens served
-    a time                  a dict                   the average of the cost of their running tasks
-    ======================  ======================  =============================================================
+    With a half-life it is the average of what users hold, in which the past decays. With a cost alone it is the cost of
+    all tasks that they started, as tokens served; with neither it is what they hold now.
 
     Parameters
     ----------
@@ -42,10 +36,6 @@ class Usage:
         caught up.
     cost : dict of float by resource, optional
         Cost of a unit of each resource, in place of the share; resources that are not named cost nothing.
-
-    Notes
-    -----
-    The page *Shares that remember* has the formula of each member, its source, and what can be promised.
 
     Examples
     --------
@@ -204,19 +194,21 @@ class _Sampled(Usage):
 class _Held(_Sampled):
     """What is in use at samples counts for all of the time since the last one."""
 
+    _least: ClassVar[float] = 0.0
+
     def _remembered(self, user: Any, now: Any) -> float:
         return float(user.average)
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
-        return float(user.average / user.weight)
+        return max(self._least, float(user.average)) / float(user.weight)
 
     def _settle(self, user: Any, now: Any) -> None:
         pass  # only samples count
 
     def _hold(self, user: Any, now: Any) -> None:
         """Count what is in use for all of the time since the last sample."""
-        user.average = decayed(user.average, user.present, float(now - user.since), self.half_life or math.inf)
-        user.since = now
+        past, elapsed = max(self._least, user.average), float(now - user.since)
+        user.average, user.since = decayed(past, user.present, elapsed, self.half_life or math.inf), now
 
     def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         for user in users:
@@ -277,13 +269,7 @@ class HTCondor(_Held):
     cost: Mapping[str, float] | None = field(default_factory=lambda: {"cpu": 1.0})
     sampling: float = 60.0
 
-    def _level(self, user: Any, now: Any, origin: Any) -> float:
-        return max(LEAST_PRIORITY, float(user.average)) / float(user.weight)
-
-    def _hold(self, user: Any, now: Any) -> None:
-        past = max(LEAST_PRIORITY, user.average)
-        user.average = condor_priority(past, user.present, float(now - user.since), self.half_life or math.inf)
-        user.since = now
+    _least = LEAST_PRIORITY
 
 
 @dataclass(frozen=True)

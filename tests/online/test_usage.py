@@ -170,13 +170,6 @@ def test_splitting_pays_unless_weights_are_split_too():
     assert gain_of_splitting([1], jobs, "A", VTC(cost={"resource1": 1}), until=30) == 5
 
 
-def test_classic_factors_of_accounts_without_shares_are_zero():
-    tree = {"a": memory.Account("root", 0, None), "u": memory.Account("a", 0, 30), "b": memory.Account("root", 1, 70)}
-    factors = memory.slurm_classic(tree)
-    assert factors["u"] == memory.FairShare(0.0, 0.3, 0.3, 0.0)
-    assert factors["b"] == memory.FairShare(1.0, 0.7, 0.7, pytest.approx(2**-0.7))
-
-
 def test_one_decay_is_that_of_many_samples_with_constant_use():
     value = 3.0
     for _ in range(100):

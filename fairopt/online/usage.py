@@ -42,17 +42,12 @@ class Usage:
     One slot; A runs alone for 50 s, then B joins:
 
     >>> import fairopt as fo
-    >>> def order(usage):
-    ...     scheduler, users = fo.Scheduler([1], usage=usage), ""
-    ...     for second in range(56):
-    ...         if second in (0, 50):
-    ...             _ = scheduler.submit("AB"[second // 50], [1], tasks=99, at=second)
-    ...         task = scheduler.next_task(at=second)
-    ...         users += task.user
-    ...         scheduler.finish(task, at=second + 1)
-    ...     return users[50:]
-    >>> order(fo.online.Usage(half_life=1000)), order(fo.online.Usage(half_life=1000, lift=False))
-    ('BABABA', 'BBBBBB')
+    >>> jobs = [fo.Job("A", [1], 1, tasks=60), fo.Job("B", [1], 1, tasks=60, arrival=50)]
+    >>> for lift in (True, False):
+    ...     scheduler = fo.Scheduler([1], usage=fo.online.Usage(half_life=1000, lift=lift))
+    ...     print("".join("AB"[job] for job in fo.simulate([1], jobs, scheduler=scheduler).task_job[50:56]))
+    BABABA
+    BBBBBB
     """
 
     half_life: float | None = None
@@ -78,8 +73,6 @@ class Usage:
                 raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
         if self.cost is not None:
             object.__setattr__(self, "cost", ByUser(self.cost))
-
-    # -- what the scheduler asks of its users ---------------------------------------------------------------------
 
     def _counted(self, share: Share, instance: Instance) -> Share:
         """What is counted of a task: the share, or the cost."""
@@ -131,13 +124,9 @@ class Usage:
         """Bring all users up to a sample; ``quanta`` times have passed since the last one."""
 
 
-def _is_time(value: float) -> bool:
-    return 0 < value < math.inf
-
-
 _CHECKS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "half_life": (_is_time, "a finite time > 0"),
-    "sampling": (_is_time, "a finite time > 0"),
+    "half_life": (lambda value: 0 < value < math.inf, "a finite time > 0"),
+    "sampling": (lambda value: 0 < value < math.inf, "a finite time > 0"),
     "k": (lambda value: 0 <= value < math.inf, "a finite number >= 0"),
     "alpha": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
 }
@@ -194,20 +183,20 @@ class _Sampled(Usage):
 class _Held(_Sampled):
     """What is in use at samples counts for all of the time since the last one."""
 
-    _least: ClassVar[float] = 0.0
+    _least: ClassVar[float] = -math.inf
 
     def _remembered(self, user: Any, now: Any) -> float:
-        return float(user.average)
+        return max(self._least, float(user.average))
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
-        return max(self._least, float(user.average)) / float(user.weight)
+        return self._remembered(user, now) / float(user.weight)
 
     def _settle(self, user: Any, now: Any) -> None:
         pass  # only samples count
 
     def _hold(self, user: Any, now: Any) -> None:
         """Count what is in use for all of the time since the last sample."""
-        past, elapsed = max(self._least, user.average), float(now - user.since)
+        past, elapsed = self._remembered(user, now), float(now - user.since)
         user.average, user.since = decayed(past, user.present, elapsed, self.half_life or math.inf), now
 
     def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:

@@ -403,8 +403,9 @@ class Scheduler(TaskScheduler):
         if self._plain:
             user.turn = max(user.turn, self._turn)
         elif self.usage.lift:
-            keys = (line.first() for line in (self._line, self._blocked_line))
-            first = min((key for key in keys if key is not None), default=None)
+            first, blocked = self._line.first(), self._blocked_line.first()
+            if first is None or (blocked is not None and blocked < first):
+                first = blocked
             other = self._left if first is None else first[-1]
             if other is not None and other is not user:
                 self.usage._raise_to(user, other, self._time)

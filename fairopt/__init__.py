@@ -21,7 +21,7 @@ below. For maintainers, modules import only from those listed before them:
 * `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a
   change; what to buy.
 * `checker`: proofs of saved answers, by the standard library alone.
-* `deployed`: the arithmetic of KAI, Kueue, YuniKorn and Volcano, as mechanisms.
+* `deployed`: the arithmetic of KAI, Kueue, YuniKorn, Volcano and Slurm, as mechanisms.
 * `testing`, `plots`: Hypothesis strategies; pictures.
 * `networks`: demands over the paths of a network.
 * `report`, `cli`: comparisons and tables; the command line.

@@ -674,9 +674,9 @@ def queues(path: str | os.PathLike[str]) -> QueueTree:
     Parameters
     ----------
     path : path-like
-        A file with Queue objects of KAI or Volcano, or ClusterQueues and Cohorts of Kueue, in YAML or JSON; YuniKorn's ``queues.yaml``, alone or in its
-        ConfigMap; ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of YARN; or output of ``sacctmgr dump``,
-        ``sshare -l -P`` or ``sshare --json``.
+        A file with Queue objects of KAI or Volcano, or ClusterQueues and Cohorts of Kueue, in YAML or JSON;
+        YuniKorn's ``queues.yaml``, alone or in its ConfigMap; ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of
+        YARN; or output of ``sacctmgr dump``, ``sshare -l -P`` or ``sshare --json``.
 
     Returns
     -------

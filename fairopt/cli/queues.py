@@ -21,6 +21,7 @@ from fairopt.report.tables import Column, Table, signed
 SCHEDULERS: dict[str, Deployed] = {
     "kai": deployed.KAI(),
     "kueue": deployed.Kueue(),
+    "slurm": deployed.Slurm(),
     "volcano": deployed.Volcano(),
     "volcano-capacity": deployed.Volcano("capacity"),
     "yunikorn": deployed.YuniKorn(),

@@ -7,17 +7,17 @@ import pytest
 
 import fairopt as fo
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import KAI, Kueue, Volcano, YuniKorn
+from fairopt.deployed import KAI, Kueue, Slurm, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.errors import InvalidBlock, InvalidInstance
 
-ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"))
+ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"), Slurm())
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
 def test_of_another_scheduler(one: Deployed) -> None:
-    with pytest.raises(InvalidInstance, match=f"are of Slurm; give queues of {one.scheduler}"):
-        one.divide(QueueTree("Slurm", (Queue("a"),), {"cpu": 1}))
+    with pytest.raises(InvalidInstance, match=f"are of YARN; give queues of {one.scheduler}"):
+        one.divide(QueueTree("YARN", (Queue("a"),), {"cpu": 1}))
     with pytest.raises(InvalidInstance, match="tree is a dict; give a QueueTree"):
         one.divide({})  # type: ignore[arg-type]
 

@@ -1,0 +1,105 @@
+"""Slurm's fair-share factors, classic and by level, and the shares that Fair Tree steers to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fairopt.datasets import QueueTree
+from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.filling import level
+from fairopt.online.memory import level_fs, slurm_effective_usage, slurm_factor
+from fairopt.runtime.lazy import pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BILLED = "billing"
+
+
+@dataclass(frozen=True)
+class Slurm(Deployed):
+    """What Slurm's accounts hold on average if all their jobs wait long: equal use per share among siblings.
+
+    An account gets its part of what the account above it has, by shares, up to what it asks for; what it leaves goes
+    to its siblings; accounts without shares are served when no others wait. Each resource is by itself.
+
+    Notes
+    -----
+    From *Fair Tree Fairshare Algorithm* and *Classic Fairshare Algorithm* of Slurm's manual, and
+    ``src/plugins/priority/multifactor/fair_tree.c`` of SchedMD/slurm; expected factors of its test 24.1 at 091d99a8.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> accounts = Queue("bio", weight=3, request={"cpu": 30}), Queue("physics"), Queue("guests", weight=0)
+    >>> fo.deployed.Slurm().divide(QueueTree("Slurm", accounts, {"cpu": 100}))["cpu"].tolist()
+    [30.0, 70.0, 0.0]
+    """
+
+    scheduler: ClassVar[str] = "Slurm"
+    source: ClassVar[str] = "Fair Tree of Slurm's manual"
+
+    def factors(self, tree: QueueTree) -> pd.DataFrame:
+        """The factors of accounts by what they used, as ``sshare`` shows them.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Accounts with ``used``, of which ``"billing"`` counts, added up from below.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By account: ``norm_shares``, ``norm_usage``, ``effective_usage`` and ``fairshare`` of the classic algorithm,
+            and ``level_fs`` of Fair Tree.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> accounts = Queue("a", weight=1, used={"billing": 30}), Queue("b", weight=3, used={"billing": 30})
+        >>> table = fo.deployed.Slurm().factors(QueueTree("Slurm", accounts, {"billing": 1}))
+        >>> table[["fairshare", "level_fs"]].values.round(6).tolist()
+        [[0.25, 0.5], [0.629961, 1.5]]
+        """
+        tree, used = self.checked(tree), dict[str, float]()
+        for queue in deepest_first(tree):
+            used[queue.name] = queue.used.get(BILLED, 0.0) + sum(used[one.name] for one in tree.children[queue.name])
+        whole = sum(used[one.name] for one in tree.children[""])
+        columns = ["norm_shares", "norm_usage", "effective_usage", "fairshare", "level_fs"]
+        rows = dict[str, list[float]]()
+        for queue in deepest_first(tree)[::-1]:
+            siblings = tree.children[queue.parent]
+            shares, of_level = queue.weight, sum(one.weight for one in siblings)
+            part = shares / of_level if of_level else 0.0
+            above = rows[queue.parent] if queue.parent else [1.0, 1.0, 1.0]
+            usage = used[queue.name] / whole if whole else 0.0
+            effective = slurm_effective_usage(usage, above[2], shares, of_level) if queue.parent else usage
+            among = sum(used[one.name] for one in siblings)
+            mine = level_fs(part, used[queue.name] / among if among else 0.0)
+            rows[queue.name] = [part * above[0], usage, effective, slurm_factor(effective, part * above[0]), mine]
+        ordered = {queue.name: rows[queue.name] for queue in tree.queues}
+        table = pandas().DataFrame.from_dict(ordered, orient="index", columns=columns)
+        return table.rename_axis(index="account")
+
+    def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
+        asked = request_of(tree)
+        given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
+        for name in resources_of(tree):
+            waiting = [("", tree.total()[name])]
+            while waiting:
+                above, amount = waiting.pop()
+                below = tree.children[above]
+                caps = [min(asked[one.name][name], one.limit.get(name, math.inf)) for one in below]
+                parts, bases = [0.0] * len(below), [one.weight or 1.0 for one in below]
+                for without in (False, True):
+                    amount -= level(
+                        [j for j, q in enumerate(below) if (not q.weight) == without], bases, caps, amount, parts
+                    )
+                for queue, part in zip(below, parts, strict=True):
+                    given[queue.name][name] = part
+                    waiting += [(queue.name, part)] * bool(tree.children[queue.name])
+        return in_order(tree, given)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from schedulers_queues import KINDS as OF_QUEUES
+
 from fairopt.online import memory
 
 DIGITS = 5e-7  # of numbers that are printed to 6 digits
@@ -108,11 +110,14 @@ KINDS: dict[str, Callable[[Case], Case]] = {
     "karma-credits": karma_credits,
     "vtc-tokens": vtc_tokens,
     "htcondor-priority-decay": condor_decay,
+    **OF_QUEUES,
 }
 
 
 def agrees(got: Any, expected: Any, tolerance: float) -> bool:
-    """Whether all that is expected was found."""
+    """Whether all that is expected was found; None is not stated."""
+    if expected is None:
+        return True
     if isinstance(expected, dict):
         return all(key in got and agrees(got[key], value, tolerance) for key, value in expected.items())
     if isinstance(expected, list):
@@ -120,7 +125,7 @@ def agrees(got: Any, expected: Any, tolerance: float) -> bool:
     if isinstance(expected, str) and expected.lower() in ("inf", "+inf", "-inf"):
         expected = float(expected)
     if isinstance(expected, (int, float)) and not isinstance(expected, bool):
-        return bool(got == expected or abs(got - expected) <= tolerance)
+        return bool(got == expected or abs(got - expected) <= max(tolerance, 1e-12 * abs(expected)))
     return bool(got == expected)
 
 
@@ -137,7 +142,10 @@ def recomputed(case: Case) -> Case:
     expected = case["expected"]
     if (rule := KINDS.get(case["kind"])) is not None:
         wanted = {key: value for key, value in expected.items() if key != "tolerance"}
-        got = rule(case["input"])
+        try:
+            got = rule(case["input"])
+        except (KeyError, TypeError, ValueError) as error:  # one case stops no others
+            return found | {"agrees": False, "got": f"{type(error).__name__}: {error}", "expected": expected}
         slack, tolerance = got.pop("slack", {}), expected.get("tolerance", DIGITS)
         found["agrees"] = all(
             key in got and agrees(got[key], value, tolerance + slack.get(key, 0.0)) for key, value in wanted.items()

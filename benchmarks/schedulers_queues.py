@@ -1,16 +1,12 @@
-"""Recompute cases of how deployed schedulers divide queues, which their own tests and proposals state.
+"""Cases of how deployed schedulers divide queues: one function from input to answer for each kind, in `KINDS`.
 
-Run ``python benchmarks/schedulers_queues.py CASES``; `KINDS` has one function from input to answer for each kind.
+``python benchmarks/schedulers.py CASES`` runs them.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +110,7 @@ def kueue_drs(case: Case) -> Case:
 def kueue_weighted_share(case: Case) -> Case:
     """The share by weight, as text."""
     share = DominantShare(float(case["unweighted_ratio"]), float(case["weight"])).weighted
-    return {"share": "+Inf" if math.isinf(share) else np.format_float_positional(share, trim="-")}
+    return {"share": share if math.isinf(share) else np.format_float_positional(share, trim="-")}
 
 
 def kueue_borrowing(case: Case) -> Case:
@@ -232,39 +228,3 @@ KINDS: dict[str, Callable[[Case], Case]] = {
     "yunikorn-queue-order": yunikorn_order,
     "hdrf": hdrf,
 }
-
-
-def same(expected: Any, answer: Any) -> bool:
-    """Whether an answer has all that is expected; None stands for what is not stated."""
-    if expected is None:
-        return True
-    if isinstance(expected, dict):
-        return isinstance(answer, dict) and all(
-            key in answer and same(one, answer[key]) for key, one in expected.items()
-        )
-    if isinstance(expected, list):
-        return len(expected) == len(answer) and all(map(same, expected, answer))
-    if isinstance(expected, (int, float)) and not isinstance(expected, bool):
-        return math.isclose(float(expected), float(answer), rel_tol=1e-9, abs_tol=1e-9)
-    return bool(expected == answer)
-
-
-def main() -> None:
-    """Print how many cases of each kind agree, and those that do not."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", type=Path)
-    every, agree = Counter[str](), Counter[str]()
-    for case in json.loads(parser.parse_args().cases.read_text(encoding="utf-8")):
-        if (recompute := KINDS.get(case["kind"])) is None:
-            continue
-        answer = recompute(case["input"])
-        every[case["kind"]] += 1
-        agree[case["kind"]] += same(case["expected"], answer)
-        if not same(case["expected"], answer):
-            print(f"{case['source']}\n  expected {case['expected']}\n  answer   {answer}")
-    for kind in every:
-        print(f"{kind}: {agree[kind]} of {every[kind]} agree")
-
-
-if __name__ == "__main__":
-    main()

@@ -86,8 +86,8 @@ class Kueue(Deployed):
         >>> from fairopt.datasets import Queue, QueueTree
         >>> queues = Queue("a", "all", 2, {"gpu": 0}, used={"gpu": 3}), Queue("b", "all", 1, {"gpu": 4})
         >>> table = fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
-        >>> table.loc["a", ["share", "resource"]].tolist()
-        [375.0, 'gpu']
+        >>> table["share"].tolist(), table["resource"].tolist()
+        ([0.0, 375.0, 0.0], ['', 'gpu', ''])
         """
         nodes = nodes_of(self.checked(tree))
         of = {name: node.share(extra) for name, node in nodes.items()}

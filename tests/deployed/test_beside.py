@@ -75,14 +75,15 @@ spec:
 
 def test_queues_of_kueue_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
-    file.write_text(clusters("a all 3 500m", "b all 1 500m", "c all 1 8"))
+    empty = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: empty}\nspec: {parentName: all}\n"
+    file.write_text(clusters("a all 3 500m", "b all 1 500m", "c all 1 8") + empty)
     tree = fo.datasets.queues(file)
-    assert (tree.scheduler, [queue.name for queue in tree.queues]) == ("Kueue", ["all", "a", "b", "c"])
+    assert (tree.scheduler, [queue.name for queue in tree.queues]) == ("Kueue", ["all", "a", "b", "c", "empty"])
     assert tree.by_name["a"].guarantee == {"cpu": 0.5} and tree.by_name["a"].weight == 3
     tree = replace(tree, queues=tuple(replace(q, request={"cpu": 1}) if q.name == "c" else q for q in tree.queues))
     table, notes = fo.deployed.beside(fo.deployed.Kueue(), tree)
-    assert table["gives"].tolist() == [5.75, 2.25, 1] and notes == []  # 7 are left: 3 parts of 4, and 1
-    assert table["fair"].tolist() == pytest.approx([5.75, 2.25, 1])
+    assert table["gives"].tolist() == [5.75, 2.25, 1, 0] and notes == []  # 7 are left: 3 parts of 4, and 1
+    assert table["fair"].tolist() == pytest.approx([5.75, 2.25, 1, 0])
     found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue"])
     assert found.exit_code == 0 and "ff69552e" in found.stdout
 

@@ -152,3 +152,28 @@ def test_random_teams_fit(one: Deployed) -> None:
         )  # fmt: skip
         answer = one.allocate(pool)
         assert answer.certificate.violation <= 1e-12 and (answer.tasks >= 0).all()
+
+
+def test_kueue_exceeds_nothing_and_leaves_nothing_that_somebody_could_have() -> None:
+    """Random trees of cohorts, by the arithmetic of what a queue could still use."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        cohorts = [Queue("all", guarantee={"g": float(rng.integers(1, 6))})]
+        cohorts += [Queue("in", "all", float(rng.integers(0, 3)), {"g": float(rng.integers(0, 4))}, request={})]
+        queues = [
+            Queue(
+                f"q{j}", str(rng.choice(["all", "in"])), float(rng.choice([0, 1, 3])), {"g": float(rng.integers(0, 6))},
+                request={"g": float(rng.integers(0, 13))},
+                lending={"g": float(rng.integers(0, 4))} if rng.random() < 0.4 else {},
+                borrowing={"g": float(rng.integers(0, 4))} if rng.random() < 0.4 else {},
+            )
+            for j in range(int(rng.integers(1, 7)))
+        ]  # fmt: skip
+        tree = QueueTree("Kueue", (*cohorts, *queues))
+        given, nodes = Kueue().divide(tree)["g"], nodes_of(tree)
+        for one in queues:
+            nodes[one.name].add({"g": given[one.name]})
+        assert all(node.available("g") >= -1e-9 for node in nodes.values())
+        for one in queues:
+            assert one.request is not None
+            assert min(one.request["g"] - given[one.name], nodes[one.name].available("g")) <= 1e-9, (tree, one.name)

@@ -54,7 +54,8 @@ def _queue_of(item: Mapping[str, Any], is_cohort: bool, place: str) -> Queue:
     given = part_of(spec, "fairSharing", "weight")
     weight = 1.0 if given is None else in_units(quantity_at(given, f"{place}.spec.fairSharing.weight"), "weight")
     nominal, lending, borrowing = (amounts[key] for key in _FIELDS)
-    return Queue(name, parent, weight, nominal, lending=lending, borrowing=borrowing, place=place)
+    request: dict[str, float] | None = {} if is_cohort else None  # a cohort without queues asks for nothing
+    return Queue(name, parent, weight, nominal, request=request, lending=lending, borrowing=borrowing, place=place)
 
 
 def _list(given: Any, place: str) -> list[Any]:
@@ -75,6 +76,7 @@ def _without_flavor(queue: Queue) -> Queue:
         queue.parent,
         queue.weight,
         plain(queue.guarantee),
+        request=queue.request,
         lending=plain(queue.lending),
         borrowing=plain(queue.borrowing),
         place=queue.place,

@@ -194,11 +194,21 @@ class _Part:
             np.concatenate([shares * self.of_teams[of_team], shares[mine] / self.unit[self.others][member]]),
         )
         used = self.table @ self.tasks
-        self.kept = np.flatnonzero((used >= self.high - NEAR / self.of_rows) | (used <= self.low + NEAR / self.of_rows))
+        self.kept = self.worst(np.maximum(used - self.high, self.low - used) * self.of_rows, -NEAR)
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
         self.sizes: tuple[float, ...] = SIZES
         self._assemble()
+
+    def worst(self, beyond: Float, least: float) -> Indices:
+        """The rows that are beyond their bounds by more than that; of many the worst of each column and sign."""
+        rows = np.flatnonzero(beyond > least)
+        if len(rows) <= len(self.columns):
+            return rows
+        table = sp.coo_array(self.scaled[rows])
+        key = 2 * table.col + (table.data > 0)
+        order = np.lexsort((-beyond[rows][table.row], key))
+        return rows[np.unique(table.row[order[np.unique(key[order], return_index=True)[1]]])]
 
     def _assemble(self) -> None:
         """Write the rows that are kept below those of teams and members, with a column for z."""
@@ -311,11 +321,11 @@ class _Part:
             z = min(max(float(simplex.values[p]), 0.0), largest)
             tasks = np.maximum(simplex.values[:p], 0.0) * self.scale + based + rate * z
             used = self.table @ tasks
-            broken = np.maximum(used - high, low - used) * self.of_rows > NEAR
-            broken[kept] = False
-            if not broken.any():
+            beyond = np.maximum(used - high, low - used) * self.of_rows
+            beyond[kept] = -np.inf
+            added, first = self.worst(beyond, NEAR), DUAL
+            if not len(added):
                 break
-            added, first = np.flatnonzero(broken), DUAL
             self.kept = np.append(kept, added)
             self.basis = simplex.of_columns, np.append(simplex.of_rows, np.full(len(added), BASIC))
             self._assemble()

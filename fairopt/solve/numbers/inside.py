@@ -166,6 +166,7 @@ class _Part:
         self.totals_table = sp.csr_array(inside.totals_table[teams][:, columns])
         self.tasks = split.reached[columns]
         self.floor, self.free = split.floor[self.members], split.free[self.members]
+        self.bounds: list[tuple[SplitDual, float]] = []  # multipliers so far, and what they pay at most
         self._write()
 
     def per_member(self, by_column: Float) -> Float:
@@ -262,8 +263,7 @@ class _Part:
         The multipliers bound that level; there are none if all are at their end.
         """
         free, w = self.free, self.w
-        top, dual = float((end / w)[free].max()), None
-        first = np.zeros(int(free.sum()), dtype=np.intp)
+        top, dual = self.bound(end)
         for _ in range(MOST_STEPS):
             start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
             rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)
@@ -274,14 +274,35 @@ class _Part:
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
                 self.floor = reached
                 break
-            pi, low = solved.of_members[self.members][free], (self.floor / w)[free]
-            ends = np.maximum((end / w)[free], low)
-            root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])
-            rounded, top, dual = root >= top * (1 - NEAR), root, solved
+            self.bounds.append((solved, float(solved.of_members[self.members] @ (start + part * rates))))
+            root, dual = self.bound(end, PAID * (np.arange(len(self.bounds)) < len(self.bounds) - 1))
+            rounded, top = root >= top * (1 - NEAR), root
             if rounded or (np.minimum(root * w, end) <= reached + CLOSE * self.unit)[free].all():
                 self.floor = reached
                 break
         return dual
+
+    def bound(self, end: Float, noise: Float | float = PAID) -> tuple[float, SplitDual | None]:
+        """The least bound on the level of the free members, and its multipliers; none if all may be at their end.
+
+        Multipliers of earlier programs bound what members have now too, since only floors differ; but where the free
+        members' part of what they pay is noise.
+        """
+        free, w = self.free, self.w
+        top, dual = float((end / w)[free].max()), None
+        if not self.bounds:
+            return top, dual
+        of_members = np.array([one.of_members[self.members] for one, _ in self.bounds])
+        left = np.array([value for _, value in self.bounds]) - of_members[:, ~free] @ self.floor[~free]
+        slopes, paid = of_members[:, free] * w[free], of_members * self.unit
+        some, low = np.flatnonzero(paid[:, free].max(axis=1) > noise * paid.max(axis=1)), (self.floor / w)[free]
+        if not len(some):
+            return top, dual
+        ends, n = np.maximum((end / w)[free], low), len(some)
+        group = np.repeat(np.arange(n), len(low))
+        roots = risen(group, slopes[some].ravel(), np.tile(low, n), np.tile(ends, n), left[some])
+        best = int(np.argmin(roots))
+        return (float(roots[best]), self.bounds[some[best]][0]) if roots[best] < top else (top, dual)
 
     def solve(self, floor: Float, rates: Float) -> tuple[float, SplitDual]:
         """The largest z <= 1 such that all members have ``floor + rates z``, and its dual solution.

@@ -26,7 +26,7 @@ from fairopt.solve.settings import Settings
 NEAR = 1e-10  # relative: levels that near are one
 CLOSE = 1e-8  # of an equal part of a team's total: members that near to their team's level are at it
 PAID = 1e-9  # of what a level's members pay: prices below are noise
-BUSY = 1.3  # times what a row holds where each team is by itself: what it may hold
+BUSY = 0.3  # of the terms of a row where each team is by itself: by how much more it may hold
 SHRUNK = 0.6  # of columns: where programs are written anew
 MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
 STEPS = 5  # of the simplex method, times rows and columns: where it cycles
@@ -70,7 +70,8 @@ class Split:
         every, columns = np.arange(len(inside.low)), np.arange(len(inside.user))
         active = np.ones(len(inside.low), dtype=bool)
         if inside.single:  # those that are full, or may be
-            used = np.maximum(inside.table @ first * BUSY, inside.table @ inside.tasks)
+            used = inside.table @ first + BUSY * (inside.sizes @ first)
+            used = np.maximum(used, inside.table @ inside.tasks)
             active = (used >= inside.high * (1 - NOISE)) | np.isfinite(inside.low)
         while True:
             self.tasks, self.duals = first.copy(), []

@@ -4,7 +4,8 @@ A team whose members touch no row that binds is filled by itself: its members ri
 Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one pool what they do not
 connect is solved apart. There the members that are still free rise together, each up to its own team's level, until
 rows stop some of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is
-found by Newton's method on linear programs which differ in one column and in bounds, from the last basis.
+found by Newton's method on linear programs which differ in one column and in bounds, from the last basis. All programs
+together have so many steps; then the split is left open.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ PAID = 1e-9  # of what a level's members pay: prices below are noise
 BUSY = 0.3  # of the terms of a row where each team is by itself: by how much more it may hold
 SHRUNK = 0.6  # of columns: where programs are written anew
 MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
-STEPS = 5  # of the simplex method, times rows and columns: where it cycles
+MOST_WORK = 2e6  # of all programs, steps of the simplex method times rows and columns: 0.2 s
+SETUP = 50  # steps that take as long as giving a program to HiGHS and refining its answer
+LONG = 3  # times the rows and columns squared of the largest program, where that is more
 MOST_STEPS = 60  # of Newton's method
 
 
@@ -59,6 +62,7 @@ class Split:
 
     def __init__(self, inside: InsideTeams, settings: Settings) -> None:
         self.inside, self.settings, self.programs = inside, settings, 0
+        self.work, self.most_work = 0.0, MOST_WORK
         self.duals: list[SplitDual] = []
         self.tasks = inside.tasks
 
@@ -221,7 +225,7 @@ class _Part:
         column = np.concatenate([column, kept.col, np.full(n, p)])
         entries = np.concatenate([entries, kept.data, np.ones(n)])
         self.template = sp.csc_array((entries, (row, column)), shape=(n, p + 1))
-        self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
+        self.split.most_work = max(self.split.most_work, LONG * float(sum(self.template.shape)) ** 2)
 
     def fill(self) -> None:
         """Fix members level by level; without the teams that are settled once these are many."""
@@ -276,18 +280,18 @@ class _Part:
                 self.floor = reached
                 break
             self.bounds.append((solved, float(solved.of_members[self.members] @ (start + part * rates))))
-            root, dual = self.bound(end, PAID * (np.arange(len(self.bounds)) < len(self.bounds) - 1))
+            root, dual = self.bound(end, fresh=True)
             rounded, top = root >= top * (1 - NEAR), root
             if rounded or (np.minimum(root * w, end) <= reached + CLOSE * self.unit)[free].all():
                 self.floor = reached
                 break
         return dual
 
-    def bound(self, end: Float, noise: Float | float = PAID) -> tuple[float, SplitDual | None]:
+    def bound(self, end: Float, fresh: bool = False) -> tuple[float, SplitDual | None]:
         """The least bound on the level of the free members, and its multipliers; none if all may be at their end.
 
-        Multipliers of earlier programs bound what members have now too, since only floors differ; but where the free
-        members' part of what they pay is noise.
+        Multipliers of earlier programs bound what members have now too, since only floors differ; but where what
+        free members pay is noise. The last ones, if ``fresh``, are of the present floors.
         """
         free, w = self.free, self.w
         top, dual = float((end / w)[free].max()), None
@@ -296,6 +300,7 @@ class _Part:
         of_members = np.array([one.of_members[self.members] for one, _ in self.bounds])
         left = np.array([value for _, value in self.bounds]) - of_members[:, ~free] @ self.floor[~free]
         slopes, paid = of_members[:, free] * w[free], of_members * self.unit
+        noise = np.where(fresh & (np.arange(len(paid)) == len(paid) - 1), 0.0, PAID)
         some, low = np.flatnonzero(paid[:, free].max(axis=1) > noise * paid.max(axis=1)), (self.floor / w)[free]
         if not len(some):
             return top, dual
@@ -369,6 +374,10 @@ class _Part:
         split, simplex = self.split, self.simplex
         if split.settings.clock.late:
             raise _SolverFailed(LATE)
+        size_of_all = sum(self.template.shape)
+        steps_left = int((split.most_work - split.work) / size_of_all) - SETUP
+        if steps_left <= 0:
+            raise _SolverFailed(f"{split.programs} programs are not enough")
         split.programs += 1
         entries = self.template.data.copy()
         entries[self.template.indptr[-2] :] = of_z
@@ -376,9 +385,12 @@ class _Part:
         costs = np.append(np.zeros(len(self.columns)), -1.0)
         if self.basis is None:
             self.basis = self.first_basis(len(rows[0]))
+        simplex.highs.setOptionValue("simplex_iteration_limit", steps_left)
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(split.settings.clock, first):
+            solved = simplex.run(split.settings.clock, first)
+            split.work += (SETUP + max(simplex.highs.getInfo().simplex_iteration_count, 0)) * size_of_all
+            if solved:
                 self.sizes = SIZES[SIZES.index(size) :]
                 break
         else:

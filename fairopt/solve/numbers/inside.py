@@ -302,13 +302,14 @@ class _Part:
         slopes, paid = of_members[:, free] * w[free], of_members * self.unit
         noise = np.where(fresh & (np.arange(len(paid)) == len(paid) - 1), 0.0, PAID)
         some, low = np.flatnonzero(paid[:, free].max(axis=1) > noise * paid.max(axis=1)), (self.floor / w)[free]
+        self.bounds = [self.bounds[k] for k in some]  # free members only get fewer
         if not len(some):
             return top, dual
         ends, n = np.maximum((end / w)[free], low), len(some)
         group = np.repeat(np.arange(n), len(low))
         roots = risen(group, slopes[some].ravel(), np.tile(low, n), np.tile(ends, n), left[some])
         best = int(np.argmin(roots))
-        return (float(roots[best]), self.bounds[some[best]][0]) if roots[best] < top else (top, dual)
+        return (float(roots[best]), self.bounds[best][0]) if roots[best] < top else (top, dual)
 
     def solve(self, floor: Float, rates: Float) -> tuple[float, SplitDual]:
         """The largest z <= 1 such that all members have ``floor + rates z``, and its dual solution.

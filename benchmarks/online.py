@@ -1,9 +1,9 @@
 """Decisions of the scheduler, beside a plain loop over a sorted list; and a million tasks on 1,500 servers.
 
 One pool, users with random demands for three resources and endless backlogs. *Fill*: decisions from empty until half
-full. *Turn*: on the full pool a random task ends, and one decision follows. The plain loop keeps (share, user) in a
-sorted list and takes the first user whose task fits; it knows no jobs, labels, weights, limits or servers. Both make
-the same decisions, as is checked. Run:
+full. *Turn*: on the full pool a random task ends, and one decision follows. The plain loop keeps (share, last start,
+user) in a sorted list and takes the first user whose task fits; it knows no jobs, labels, weights, limits or servers.
+Both make the same decisions, as is checked. Run:
 
     python benchmarks/online.py [--users 10,1000,100000] [--tasks 1000000] [--servers 1500]
 """
@@ -30,13 +30,14 @@ class Plain:
         self.free, self.demands = list(capacity), demands
         self.room = [1e-9 * c for c in capacity]
         self.per_task = [max(d / c for d, c in zip(row, capacity, strict=True)) for row in demands]
-        self.order = [(0.0, j) for j in range(len(demands))]
-        self.keys, self.running = [0.0] * len(demands), [0] * len(demands)
+        self.order = [(0.0, -1, j) for j in range(len(demands))]
+        self.keys, self.running = list(self.order), [0] * len(demands)
+        self.started, self.last = 0, [-1] * len(demands)
 
     def next_task(self) -> int | None:
         """The user whose task starts."""
         free, room = self.free, self.room
-        for j in (j for _, j in self.order):
+        for j in (j for *_, j in self.order):
             for d, f, r in zip(self.demands[j], free, room, strict=True):
                 if d > f + r:
                     break
@@ -48,10 +49,12 @@ class Plain:
     def change(self, j: int, by: int) -> None:
         """Start (1) or end (-1) a task of a user."""
         self.free = [f - by * d for f, d in zip(self.free, self.demands[j], strict=True)]
-        del self.order[bisect_left(self.order, (self.keys[j], j))]
+        del self.order[bisect_left(self.order, self.keys[j])]
         self.running[j] += by
-        self.keys[j] = round(self.per_task[j] * self.running[j], 12)
-        insort(self.order, (self.keys[j], j))
+        if by > 0:
+            self.last[j], self.started = self.started, self.started + 1
+        self.keys[j] = (round(self.per_task[j] * self.running[j], 12), self.last[j], j)
+        insort(self.order, self.keys[j])
 
 
 def decisions(n: int, each: int, seed: int) -> dict[str, float | int]:

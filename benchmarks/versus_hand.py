@@ -27,6 +27,7 @@ Float = np.ndarray[Any, np.dtype[np.float64]]
 NEAR = 1e-6  # relative: a value this near is right, and rows may be broken by as much
 GAINED = 1e7  # by how much a value may be better for a violation: 3.4e-6 for 1.1e-12 where rows form chains
 LATER = 1e4  # by how much later tiers count less: where the first is curved they change by the root of 1e-7
+NOTHING = 1e-5  # of the usual value: what rounding leaves where rows allow nothing
 TICKS = os.sysconf("SC_CLK_TCK")
 # As they come, and tight where that is not right.
 TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
@@ -249,7 +250,8 @@ class Question:
 
         A level of leximin counts if it differs by more than `GAINED` times what ``best`` gave up of lower ones. Later
         tiers count by 1e-4, and relative to what half of an equal part would lose if that is more: what they get
-        depends on by how much earlier ones may be missed, which differs by 1e-7.
+        depends on by how much earlier ones may be missed, which differs by 1e-7. Where rows leave nothing but rounding,
+        a point is no better by that: values count from 1e-5 of the usual one.
         """
         mine, others, half = self.values(x), self.values(best), self.values(best / 2)
         usual = [abs(a - b)[0] for a, b in zip(*map(self.values, (self.plain.at, self.plain.at / 2)), strict=True)]
@@ -261,7 +263,7 @@ class Question:
             return float(off[far[0]]) if len(far) else float(np.clip(np.max(off, initial=-np.inf), None, NEAR))
         for k, (value, top, less) in enumerate(zip(mine, others, half, strict=True)):
             unit = abs(top[0] - less[0]) if np.isfinite(less[0]) else abs(top[0])
-            unit = max(unit, usual[k]) * LATER if k else unit
+            unit = max(unit, usual[k]) * LATER if k else max(unit, NOTHING * usual[k])
             off = (top[0] - value[0]) / max(unit, 1e-9 * abs(top[0]), 1e-300)
             off = np.inf if np.isnan(off) else off
             if abs(off) > NEAR or k == len(mine) - 1:

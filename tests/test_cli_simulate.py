@@ -165,6 +165,8 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
         (("--placement", "least-loaded"), {"placement": "least-loaded"}),
         (("--on-misfit", "stop"), {"on_misfit": "stop"}),
         (("--half-life", "5"), {"half_life": 5.0}),
+        (("--usage", "slurm:half_life=20,sampling=1"), {"usage": fo.online.Slurm(half_life=20.0, sampling=1.0)}),
+        (("--usage", "karma:sampling=2,cpu=0.04"), {"usage": fo.online.Karma(sampling=2.0, cost={"cpu": 0.04})}),
         (("--pooled",), {}),
     ):
         cluster = CLUSTER.pooled() if "--pooled" in words else CLUSTER
@@ -173,6 +175,22 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
         shown = numbers_of(run("dense.csv", "--compress", "10", *words, "--json", "--fair", "0"))["DRF"]
         assert shown["waiting"] == found[-1]
     assert all(found[0] != other for other in found[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--usage", "vtc", "--half-life", "5"), "leave one of the two out"),
+        (("--usage", "kay"), "no usage 'kay'; did you mean 'kai'"),
+        (("--usage", "kai:k=much"), "'k=much' is no option"),
+        (("--usage", "kueue:half_life=0"), "Kueue: half_life is 0.0; give a finite time > 0"),
+        (("--usage", "vtc:tokens=1"), "usage has a cost of 'tokens'"),
+        (("--usage", "vtc:cpu=-1"), "the cost of 'cpu' is -1.0; give a finite number >= 0"),
+    ],
+)
+def test_wrong_usages_are_named(run: Any, words: tuple[str, ...], message: str) -> None:
+    done = run("jobs.csv", *words)
+    assert done.exit_code == 2 and message in " ".join(done.output.split())
 
 
 def test_policies_of_one_name_get_numbers(run: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -29,6 +29,7 @@ from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
 from fairopt.online.units import check_unit
+from fairopt.online.usage import named_usage
 from fairopt.online.waiting import WholeJobs
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies.hierarchical import HDRF
@@ -66,6 +67,7 @@ durations seconds; in the traces times are seconds.
   fairopt simulate sacct.txt --servers slurm/ -p easy -p hdrf
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
   fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
+  fairopt simulate jobs.csv --servers now/ -p drf --usage kueue:half_life=86400
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
   fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
@@ -115,6 +117,14 @@ def replay_jobs(
     half_life: Annotated[
         float | None,
         typer.Option(metavar="TIME", help="Compare averages of past shares; weights of the past halve in this time."),
+    ] = None,
+    usage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What max-min policies remember: 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
+            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2'. Not beside --half-life.",
+        ),
     ] = None,
     compress: Annotated[
         float,
@@ -178,6 +188,9 @@ def replay_jobs(
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
+    if half_life is not None and usage is not None:
+        raise InvalidBlock("--half-life TIME means --usage decayed:half_life=TIME; leave one of the two out")
+    remembered = None if usage is None else named_usage(usage)
     check_unit(time_unit)
     check_threshold(threshold)
     rules: dict[str, _Rule] = {}
@@ -220,10 +233,8 @@ def replay_jobs(
             given = known if weights is None else weights
             schedulers[name] = HierarchicalScheduler(cluster, given, placement=placement)
         else:
-            half = half_life if order == "share" else None
-            schedulers[name] = Scheduler(
-                cluster, share, order=order, placement=placement, on_misfit=on_misfit, half_life=half
-            )
+            past: dict[str, Any] = {"half_life": half_life, "usage": remembered} if order == "share" else {}
+            schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
     runs: dict[str, Timeline] = {}
 
     def show() -> None:

@@ -5,6 +5,8 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 * `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
 * `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
+* `Usage` and its members `VTC`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
+* `service_gap` and `longest_wait`: what a replay kept of promises.
 
 The files:
 
@@ -12,6 +14,7 @@ The files:
 * `task_scheduler`: what all three have in common. `waiting`: what those of jobs have. `requests`: demands, checked.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
+* `usage`: what is remembered of users. `memory`: its formulas. `promises`: checked on replays.
 * `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.
 * `fair`: the divisible optimum at moments of a timeline.
 """

@@ -2,5 +2,14 @@ from fairopt.online.backfill import BackfillScheduler as BackfillScheduler
 from fairopt.online.files import JobTrace as JobTrace
 from fairopt.online.files import read_jobs as read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler as HierarchicalScheduler
+from fairopt.online.promises import longest_wait as longest_wait
+from fairopt.online.promises import service_gap as service_gap
 from fairopt.online.task_scheduler import PlacedTask as PlacedTask
 from fairopt.online.timeline import Timeline as Timeline
+from fairopt.online.usage import KAI as KAI
+from fairopt.online.usage import VTC as VTC
+from fairopt.online.usage import HTCondor as HTCondor
+from fairopt.online.usage import Karma as Karma
+from fairopt.online.usage import Kueue as Kueue
+from fairopt.online.usage import Slurm as Slurm
+from fairopt.online.usage import Usage as Usage

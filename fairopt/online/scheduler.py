@@ -17,8 +17,9 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.online.requests import MOST_TASKS, Asked
+from fairopt.online.requests import MOST_TASKS, Asked, Requests
 from fairopt.online.task_scheduler import PlacedTask, TaskScheduler, check_tasks
+from fairopt.online.usage import Usage
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement, Request, Servers
 
@@ -49,10 +50,12 @@ class _User:
     """A user with its running and waiting tasks."""
 
     __slots__ = (
+        "allowance",
         "average",
         "blocked",
         "held",
         "index",
+        "last",
         "limit",
         "name",
         "present",
@@ -73,17 +76,20 @@ class _User:
         self.held = 0  # the share of running tasks, in whole numbers of UNIT, so that sums are exact
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
-        self.average, self.since = 0.0, 0.0  # decayed average of the share, and its time
+        self.average: float = 0.0  # what is remembered of the share, and since when
+        self.since: Any = 0.0
         self.turn = 0.0  # the start tag of the next task, in shares per weight
+        self.last = -1  # the number of tasks that had started when one of it did so last
+        self.allowance: float | None = None  # what samples say of it
 
 
 class _Line:
     """A priority queue of users: a heap of keys that end with the user; a new key replaces the user's old one."""
 
-    def __init__(self, fresh: Callable[[_User], tuple[Any, ...]] | None) -> None:
+    def __init__(self, fresh: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None) -> None:
         self.heap: list[tuple[Any, ...]] = []
         self.counts: dict[_User, tuple[Any, ...]] = {}  # the valid key of each user
-        self.fresh = fresh  # the current key, if keys increase with time
+        self.fresh = fresh  # the current key of the same user, if keys increase with time
 
     def put(self, key: tuple[Any, ...]) -> None:
         """Set the key of a user."""
@@ -104,7 +110,7 @@ class _Line:
             key = heap[0]
             if counts.get(key[-1]) is not key:
                 heappop(heap)
-            elif self.fresh is not None and (now := self.fresh(key[-1])) != key:
+            elif self.fresh is not None and (now := self.fresh(key)) is not key:
                 counts[key[-1]] = now
                 heapreplace(heap, now)
             else:
@@ -193,7 +199,9 @@ class Scheduler(TaskScheduler):
     order : {"share", "arrival"}, default "share"
         ``"arrival"`` is first come, first served.
     half_life : float, optional
-        Compare decayed averages of shares: usage a half-life ago counts half. Then every call needs the time ``at``.
+        Compare decayed averages of shares: usage a half-life ago counts half. It means ``usage=Usage(half_life)``.
+    usage : Usage, optional
+        What is remembered of users, such as `fairopt.online.VTC`. If time counts, every call needs it as ``at``.
 
     Raises
     ------
@@ -206,15 +214,16 @@ class Scheduler(TaskScheduler):
     -----
     *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user
     who waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other
-    ties go to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"``
-    passes over those that fit nowhere. Shares that agree to 36 bits are equal.
+    ties go to whoever was served least recently, then to the user who submitted first. A user's tasks start in the
+    order of submission, except that ``"skip"`` passes over those that fit nowhere. Shares that agree to 36 bits are
+    equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.
 
-    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``, as
-    in Kueue's admission fair sharing, sampled at every event. Equal averages are ordered by the current shares, the
-    limit of Kueue's penalty for admissions. Slurm decays the sum of past usage by the same factor.
+    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``; a
+    user who begins to wait is lifted to the least average of those who wait. Equal averages are ordered by the current
+    shares. See `fairopt.online.Usage` for other memories.
 
     References
     ----------
@@ -248,6 +257,7 @@ class Scheduler(TaskScheduler):
         on_misfit: str = "skip",
         order: str = "share",
         half_life: float | None = None,
+        usage: Usage | None = None,
     ) -> None:
         if not isinstance(share, Share):
             raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
@@ -255,15 +265,25 @@ class Scheduler(TaskScheduler):
         for name, (value, known) in options.items():
             if value not in known:
                 raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
-        if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
-            raise InvalidBlock(f"half_life is {half_life!r}; give a finite time > 0, or None")
-        if half_life is not None and order == "arrival":
-            raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
+        if usage is not None and not isinstance(usage, Usage):
+            raise InvalidBlock(f"usage is {brief(usage)}; give one such as fo.online.Usage(half_life=3600)")
+        if usage is not None and half_life is not None:
+            raise InvalidBlock("half_life=h means usage=Usage(h); leave one of the two out")
+        if order == "arrival" and not (usage is None and half_life is None):
+            raise InvalidBlock("order='arrival' compares no shares; leave half_life and usage out")
+        self.usage = Usage(half_life) if usage is None else usage
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
         super().__init__(capacities, share, resources, servers, server_types, placement)
         self._of = f" of {share}"
-        fresh = None if half_life is None else self._key
+        if usage is not None:
+            self.requests = Requests(self.instance, self._servers, self.usage._counted(share, self.instance))
+        self._every = getattr(self.usage, "sampling", None)  # the time between two samples
+        self._timed = self.usage.half_life is not None or self._every is not None
+        self._plain = not self._timed and self.usage.cost is None
+        fresh = self._fresh if self._timed and self._every is None else None
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
+        self._left: _User | None = None  # the last user of whom no task waits any more
+        self._samples = 0  # times between samples that have passed
         self._queues = 0
         self._jobs = 0
         self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
@@ -277,7 +297,7 @@ class Scheduler(TaskScheduler):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of each user, in order of first submission; with ``half_life`` the decayed average."""
+        """Share of each user, in order of first submission; with ``usage`` what is remembered of it."""
         return {name: self._share(user) for name, user in self._users.items()}
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -312,7 +332,7 @@ class Scheduler(TaskScheduler):
         gang : bool, default False
             Start all tasks at the same moment or none: `next_task` returns them one after another.
         at : float, optional
-            The time, which never decreases; required with ``half_life``.
+            The time, which never decreases; required if time counts.
 
         Returns
         -------
@@ -356,7 +376,7 @@ class Scheduler(TaskScheduler):
         held = self._users.get(user)
         if held is None:
             held = self._users[user] = _User(user, len(self._users))
-            held.since = 0.0 if self._time is None else self._time
+            held.since = self._origin if self._time is None else self._time
         held.weight = held.weight if weight is None else float(weight)
         held.limit = held.limit if limit is None else float(limit)
         key, request, share = asked
@@ -369,7 +389,7 @@ class Scheduler(TaskScheduler):
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
         if not held.waiting:
-            held.turn = max(held.turn, self._turn)
+            self._begin_to_wait(held)
         held.waiting += tasks
         if queue.slot is None and len(queue.jobs) == 1:
             heappush(held.ready, (job, queue.number, queue))
@@ -377,6 +397,18 @@ class Scheduler(TaskScheduler):
             self._return_gangs(held)
         self._enter(held)
         return job
+
+    def _begin_to_wait(self, user: _User) -> None:
+        """Lift a user, if usage does, so that it has no claim on the time when it waited for nothing."""
+        if self._plain:
+            user.turn = max(user.turn, self._turn)
+        elif self.usage.lift:
+            first, blocked = self._line.first(), self._blocked_line.first()
+            if first is None or (blocked is not None and blocked < first):
+                first = blocked
+            other = self._left if first is None else first[-1]
+            if other is not None and other is not user:
+                self.usage._raise_to(user, other, self._time)
 
     def withdraw(self, job: int, at: float | None = None) -> float:
         """Withdraw the waiting tasks of a job.
@@ -386,7 +418,7 @@ class Scheduler(TaskScheduler):
         job : int
             A number that `submit` returned.
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Returns
         -------
@@ -419,6 +451,8 @@ class Scheduler(TaskScheduler):
             user.waiting -= left
         else:
             user.waiting = sum(tasks for one in user.queues.values() for _, tasks in one.jobs)
+        if not user.waiting:
+            self._left = user
         if queue.slot is None:
             user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
             heapify(user.ready)
@@ -433,7 +467,7 @@ class Scheduler(TaskScheduler):
         Parameters
         ----------
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Returns
         -------
@@ -451,7 +485,7 @@ class Scheduler(TaskScheduler):
         """
         if self._gang:
             return self._gang.pop()
-        if at is not None or self.half_life is not None:
+        if at is not None or self._timed:
             self._advance(at)
         if self._freed and not self._blocked.queues:
             self._freed.clear()
@@ -498,7 +532,7 @@ class Scheduler(TaskScheduler):
         task : PlacedTask or int
             A task from `next_task`, or its id.
         at : float, optional
-            The time; required with ``half_life``.
+            The time; required if time counts.
 
         Raises
         ------
@@ -519,8 +553,8 @@ class Scheduler(TaskScheduler):
         self._freed[row] = None
         user = queue.user
         user.running -= 1
-        if self.half_life is not None:
-            self._settle(user)
+        if self._timed:
+            self.usage._settle(user, self._time)
         user.held -= _share_on(queue, row)
         if user.limit < math.inf:
             self._return_gangs(user)
@@ -534,8 +568,11 @@ class Scheduler(TaskScheduler):
     def _advance(self, at: float | None) -> None:
         """Set the time of a call."""
         if at is None:
-            if self.half_life is not None:
-                raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
+            if self._timed:
+                what = "usage" if self.half_life is None else "half_life"
+                raise InvalidInstance(f"{what} needs the time of every call; {FIX_AT}")
+            return
+        if at == self._time:
             return
         if not (isinstance(at, (int, float, Fraction, np.number)) and -math.inf < at < math.inf):
             raise InvalidInstance(f"at is {at!r}; {FIX_AT}")
@@ -544,44 +581,49 @@ class Scheduler(TaskScheduler):
         elif at < self._time:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
         self._time = at
-
-    def _average(self, user: _User) -> float:
-        """The decayed average of a user's share, now."""
-        assert self.half_life is not None and self._time is not None
-        decay = 2.0 ** (-(self._time - user.since) / self.half_life)
-        return user.present + (user.average - user.present) * decay
+        if self._every is None:
+            return
+        samples = math.floor((at - self._origin) / self._every)
+        if samples > self._samples:
+            users = list(self._users.values())
+            self.usage._sample(users, self._origin + samples * self._every, samples - self._samples)
+            self._samples = samples
+            for user in users:
+                self._enter(user)
 
     def _share(self, user: _User) -> float:
-        """The current share, or its decayed average."""
-        return user.held / UNIT if self.half_life is None or self._time is None else self._average(user)
-
-    def _settle(self, user: _User) -> None:
-        """Bring a user's average up to now, before its present share changes."""
-        assert self._time is not None
-        user.average, user.since = self._average(user), self._time
+        """The current share, or what is remembered of it."""
+        if self._plain or (self._time is None and self._timed):
+            return user.held / UNIT
+        return self.usage._remembered(user, self._time)
 
     def _key(self, user: _User) -> tuple[Any, ...]:
         """The sort key of a user, with the user last.
 
-        With decay it is the average times a factor that grows with time, the same for all: the key of a user without
-        tasks is constant, and others do not decrease between events, so entries of the heap are lower bounds.
+        Without samples keys do not decrease between events, so that entries of the heap are lower bounds.
         """
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
-        present = to_36_bits(user.present / user.weight)
-        turn = 0.0 if user.held else to_36_bits(user.turn)
-        if self.half_life is None:
-            return present, turn, user.index, user
-        assert self._time is not None
-        average = self._average(user) / user.weight
-        exponent = math.log2(average) + (self._time - self._origin) / self.half_life if average > 0 else -math.inf
-        return round(exponent, 6), present, turn, user.index, user
+        if self._plain:
+            turn = 0.0 if user.held else to_36_bits(user.turn)
+            return to_36_bits(user.present / user.weight), turn, user.last, user.index, user
+        level = self.usage._level(user, self._time, self._origin)
+        present = user.present / user.weight if self._timed else 0.0  # equals are rare: not rounded
+        return level, present, user.last, user.index, self._time, user
+
+    def _fresh(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The current key of a user with a key, which is constant while the user is idle."""
+        user = key[-1]
+        if key[-2] == self._time or not user.held:
+            return key
+        level = self.usage._level(user, self._time, self._origin)
+        return level, user.present / user.weight, user.last, user.index, self._time, user
 
     def _plain_key(self, queue: _Queue) -> float:
-        """The key of a blocked queue as one number; 0 with decay, where it changes with time."""
+        """The key of a blocked queue as one number; 0 where it changes with time."""
         if self.order == "arrival":
             return queue.jobs[0][0]
-        return 0.0 if self.half_life is not None else self._key(queue.user)[0]
+        return 0.0 if self._timed else self._key(queue.user)[0]
 
     def _enter(self, user: _User) -> None:
         """Update the keys of a user and of its blocked queues; a user at its limit leaves both."""
@@ -595,7 +637,7 @@ class Scheduler(TaskScheduler):
             self._line.put(self._key(user))
         if user.blocked:
             self._blocked_line.put(self._key(user))
-            if self.half_life is None:
+            if not self._timed:
                 keys = self._blocked.keys
                 for queue in user.blocked:
                     keys[queue.slot] = self._plain_key(queue)
@@ -673,14 +715,19 @@ class Scheduler(TaskScheduler):
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
         user.waiting -= many
         user.running += many
-        if self.half_life is not None:
-            self._settle(user)
+        if self._timed:
+            self.usage._settle(user, self._time)
         self._turn = max(self._turn, user.turn)
-        user.turn += sum(_share_on(queue, row) for row in rows) / UNIT / user.weight
-        for row in rows:
-            user.held += _share_on(queue, row)
+        amount = sum(_share_on(queue, row) for row in rows)
+        user.turn += amount / UNIT / user.weight
+        user.last = self._started
+        user.held += amount
+        if not user.waiting:
+            self._left = user
         if self.order == "share":
             user.present = user.held / UNIT
+            if self._timed:
+                self.usage._started(user, amount / UNIT, self._time)
         self._enter(user)
         return self._placed(queue, user.name, job[0], rows)
 

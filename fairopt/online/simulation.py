@@ -19,6 +19,7 @@ from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.online.units import check_unit
+from fairopt.online.usage import Usage
 from fairopt.online.waiting import WholeJobs
 from fairopt.policy import label
 from fairopt.runtime.clock import Clock
@@ -168,9 +169,12 @@ class _Run:
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
         durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
         ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
-        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
-        if ours and self.scheduler.half_life is None:  # it needs no times
-            ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+        ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+        if not ours:
+            next_task, finish = _with_time(ask), _with_time(ends_now)
+        elif self.scheduler._timed:
+            next_task, finish = ask, ends_now
+        else:  # it needs no times
             next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
         submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
         order = sorted(range(len(jobs)), key=arrivals.__getitem__)
@@ -249,7 +253,7 @@ class _Run:
 
         def submit(k: int, now: Any) -> int:
             job = table.jobs[k]
-            if scheduler.half_life is not None:
+            if scheduler._timed:
                 scheduler._advance(now)
             return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
 
@@ -323,6 +327,8 @@ def _name(scheduler: Any) -> str:
     """The default name of a run: the share that is levelled and options, or the scheduler's label."""
     if not isinstance(scheduler, Scheduler):
         return label(scheduler)
-    usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
+    usual: dict[str, Any] = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
+    if scheduler.half_life is None:
+        usual["usage"] = Usage()
     given = {key: getattr(scheduler, key) for key in usual}
     return ", ".join([str(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])

@@ -25,9 +25,9 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.own import ranges
 from fairopt.proof.feasibility import charged_conditions
 from fairopt.proof.lagrangian import Multipliers, charged_at
-from fairopt.proof.least_squares import by_iteration, least_squares
+from fairopt.proof.least_squares import least_squares, minimum_norm
 from fairopt.proof.polish import Curves, cancelled
-from fairopt.proof.ranges import ranges_within_cones
+from fairopt.proof.ranges import Entries, ranges_within_cones
 from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Float, Indices
@@ -88,13 +88,13 @@ def conic_bound(
     z, y = _solve(data, dims) if left is None or left.points is None else left.points
     if y is None or z is None or offset is None:
         return None
-    c, b, a = np.asarray(data["c"]), np.asarray(data["b"]), sp.csr_array(data["A"])
-    transposed = sp.csr_array(sp.csc_array(data["A"]).T)
+    c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
+    sizes, entries = abs(transposed), Entries.of(sp.csr_array(data["A"]))
     others = np.ones(len(c), dtype=bool)
     others[ours] = False
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
-    least, most = ranges_within_cones(a, b, dims, least, most)
+    least, most = ranges_within_cones(entries, b, dims, least, most)
     free = np.isinf(least) & np.isinf(most)
 
     def bound(y: Float) -> ConicBound:
@@ -113,14 +113,17 @@ def conic_bound(
         return ConicBound(-(low - unknown + offset), assumed)
 
     bounded = np.isfinite(least) & np.isfinite(most)
-    sizes, curves = abs(transposed), Curves.of(a, b, dims, bounded)
-    aim, linear = _aim(data, c, transposed, y, least, most), slice(dims.zero, dims.zero + dims.nonneg)
+    curves = Curves.of(entries, b, dims, bounded)
+    aim = _aim(data, c, transposed, sizes @ np.abs(y), least, most, y)
+    linear = slice(dims.zero, dims.zero + dims.nonneg)
 
     def balanced(some: NDArray[np.bool_]) -> Float:
         at = _into_dual_cone(curves.at(y), dims)
         if some.any():
             at = _balanced(y, (c - aim)[some], transposed[some], dims, curves)
-        return _covered(cancelled(at, c, transposed, free, linear), c, a, b, dims, ours, most)
+        at = cancelled(at, c, transposed, free, linear)
+        costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
+        return _covered(at, costs, entries.part(linear), b[linear], ours, most, linear)
 
     if left is not None and enough is not None:  # what is left of variables within bounds is charged at these
         found = bound(balanced(others & ~bounded))
@@ -129,26 +132,31 @@ def conic_bound(
     return bound(balanced(others))
 
 
-def _covered(y: Float, c: Float, a: sp.csr_array, b: Float, dims: Any, ours: Indices, most: Float) -> Float:
+def _transposed(matrix: Any) -> sp.csr_array:
+    """The transpose of a matrix by columns, with its arrays."""
+    return sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape[::-1])
+
+
+def _covered(
+    y: Float, costs: Float, rows: Entries, right: Float, ours: Indices, most: Float, inequalities: slice
+) -> Float:
     """The dual point with larger multipliers of rows such as capacities where these cost less than ranges of unknowns.
 
     What a solver left of 1,575 users' unknowns, 7e-13 each, was 1.5e-6 of the objective at the ranges that each has
     alone; but these share one capacity.
     """
-    inequalities = slice(dims.zero, dims.zero + dims.nonneg)
-    rows, right, is_ours = sp.coo_array(a[inequalities]), b[inequalities], np.zeros(a.shape[1], dtype=bool)
+    is_ours = np.zeros(len(costs), dtype=bool)
     is_ours[ours] = True
-    fits = np.bincount(rows.row, ~is_ours[rows.col] | (rows.data < 0), len(right)) == 0
-    some = fits[rows.row] & (rows.data > 0) & (right[rows.row] >= 0)
-    row, column, entry = rows.row[some], rows.col[some], rows.data[some]
+    fits = np.bincount(rows.row, ~is_ours[rows.column] | (rows.factor < 0), rows.n) == 0
+    some = fits[rows.row] & (rows.factor > 0) & (right[rows.row] >= 0) & (costs[rows.column] < 0)
+    row, column, entry = rows.row[some], rows.column[some], rows.factor[some]
     order = np.lexsort((right[row] / entry, column))
     closest = order[np.unique(column[order], return_index=True)[1]]  # the row that holds each unknown most
     row, column, entry = row[closest], column[closest], entry[closest]
-    costs = c + a.T @ y - TERM_ROUNDING * (np.abs(c) + abs(a).T @ np.abs(y))
-    short = np.maximum(-costs[column], 0.0)
-    rise = np.zeros(len(right))
+    short = -costs[column]
+    rise = np.zeros(rows.n)
     np.maximum.at(rise, row, short / entry)
-    by_ranges = np.bincount(row, short * most[column], len(right))
+    by_ranges = np.bincount(row, short * most[column], rows.n)
     y = y.copy()
     y[inequalities] += np.where(rise * right < by_ranges, rise, 0.0)
     return y
@@ -167,7 +175,9 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     least, most = _ranges(problem, columns, data["A"].shape[1])
     least[columns[cone.unknowns.id]] = 0.0
     most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
-    least, most = ranges_within_cones(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
+    least, most = ranges_within_cones(
+        Entries.of(sp.csr_array(data["A"])), np.asarray(data["b"]), data["dims"], least, most
+    )
     out = dict[str, float]()
     for key, own in cone.model.own.held.items():
         at = columns.get(own.variable.id)
@@ -200,12 +210,14 @@ def _ranges(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: i
     return least, most
 
 
-def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
+def _aim(
+    data: dict[str, Any], c: Float, transposed: sp.csr_array, size: Float, least: Float, most: Float, y: Float
+) -> Float:
     """What to leave of variables: where only one side has a bound, beyond rounding, so that this bound suffices.
 
     Bounds that CVXPY gives as such to a solver have no multipliers, and take what these leave.
     """
-    some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + abs(transposed) @ np.abs(y), 1.0)
+    some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + size, 1.0)
     aim = np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
     low, high = data.get("lower_bounds"), data.get("upper_bounds")
     if low is not None or high is not None:
@@ -272,7 +284,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
     def moved(y: Float) -> Float:
         return _into_dual_cone(y if curves is None else curves.at(y), dims)
 
-    best, least, y = y, np.inf, moved(y)
+    best, least, y, step = y, np.inf, moved(y), None
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
@@ -280,11 +292,11 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
         if not left < least:  # also NaN
             break
         best, least = y, left
-        if left <= 1e-15 * size:
+        if left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
             break
         check("the proof by CLARABEL (its dual point)")
         unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
-        step = by_iteration(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
+        step = minimum_norm(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
         y = moved(y - unit * step)
     return best if least < np.inf else y
 
@@ -584,7 +596,7 @@ def _compiled_conditions(
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     least, most = _ranges(problem, columns, a.shape[1])
     least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
-    least, most = ranges_within_cones(a, right, dims, least, most)
+    least, most = ranges_within_cones(Entries.of(a), right, dims, least, most)
     reach = np.maximum(np.abs(least), np.abs(most))[others]
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 

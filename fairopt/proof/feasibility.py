@@ -227,22 +227,27 @@ def settle(cone: ConeModel, tasks: Float) -> dict[str, Float]:
 
     They are those that the model has if all constraints hold there, else the best at these tasks.
     """
+    return settled(cone, tasks)[0]
+
+
+def settled(cone: ConeModel, tasks: Float) -> tuple[dict[str, Float], float | None]:
+    """What `settle` gives, and the `block_violation` with these values if it was measured."""
     own = cone.model.own
     if not (cone.program.objective.is_known or cone.program.term.is_order):
         _ = cone.maximand  # its variables
     if not own.held:
-        return {}
+        return {}, None
     values = own.values()
     if len(values) == len(own.held):
         own.save(values)  # within their bounds
-        if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
-            return values
+        if (violation := block_violation(cone, tasks)) <= BLOCK_TOLERANCE:
+            return values, violation
         own.save(values := _within_signs(cone, values))
-        if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
-            return values
+        if (violation := block_violation(cone, tasks)) <= BLOCK_TOLERANCE:
+            return values, violation
     best = _within_signs(cone, cone.best_values(tasks))
     own.save(best)
-    return best or values
+    return best or values, None
 
 
 def _within_signs(cone: ConeModel, values: dict[str, Float]) -> dict[str, Float]:

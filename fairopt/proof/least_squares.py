@@ -10,6 +10,9 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp, sparse_linalg
 
+FEW = 150  # equations whose products with each other are factorised as a dense matrix
+SHIFT = 1e-13  # of the products, so that equations that depend on others have a solution
+LEFT = 0.1  # of the right-hand side: what a solution by products may leave
 DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 
 
@@ -22,6 +25,32 @@ def least_squares(matrix: Any, right: Float) -> Float:
     if np.prod(matrix.shape) <= DENSE:
         return np.asarray(np.linalg.lstsq(matrix.toarray(), right, rcond=1e-15)[0])
     return by_iteration(sp.csr_array(matrix), right)
+
+
+def minimum_norm(matrix: sp.csr_array, right: Float) -> Float:
+    """The minimum-norm solution, of few equations by their products with each other, else `by_iteration`.
+
+    A combination of equations that solves them has the minimum norm. It is a step to be repeated: of dependent
+    equations a part may be left.
+    """
+    shared = len(np.unique(matrix.indices)) < len(matrix.indices)
+    found = _by_products(matrix, right) if shared and matrix.shape[0] <= FEW else None
+    return by_iteration(matrix, right) if found is None else found
+
+
+def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
+    """The combination of equations that solves them; None if it leaves more than a part."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    size = np.sqrt(np.bincount(row, matrix.data**2, matrix.shape[0]))
+    size[size == 0] = 1.0
+    scaled = sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape)
+    products = (scaled @ scaled.T).toarray() + SHIFT * np.eye(len(size))
+    try:
+        found = np.asarray(scaled.T @ np.linalg.solve(products, right / size))
+    except np.linalg.LinAlgError:
+        return None
+    left = np.abs(matrix @ found - right).max(initial=0.0)
+    return found if left <= LEFT * np.abs(right).max(initial=0.0) else None  # None also of NaN
 
 
 def by_iteration(matrix: sp.csr_array, right: Float, most: int = 2) -> Float:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.proof.ranges import Entries
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 
@@ -33,12 +34,11 @@ class Curves:
     norms: tuple[slice, ...]
 
     @classmethod
-    def of(cls, a: sp.csr_array, b: Float, dims: Any, bounded: NDArray[np.bool_]) -> Curves:
+    def of(cls, a: Entries, b: Float, dims: Any, bounded: NDArray[np.bool_]) -> Curves:
         """Those of ``b - a @ v`` in cones, given which variables have both bounds."""
-        row = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
-        used, open_ = np.zeros(a.shape[0], dtype=bool), np.zeros(a.shape[0], dtype=bool)
-        used[row[a.data != 0]] = True
-        open_[row[(a.data != 0) & ~bounded[a.indices]]] = True
+        used, open_ = np.zeros(a.n, dtype=bool), np.zeros(a.n, dtype=bool)
+        used[a.row] = True
+        open_[a.row[~bounded[a.column]]] = True
         ends = dims.zero + dims.nonneg + np.cumsum([0, *dims.soc]).astype(int)
         norms = tuple(slice(k, end) for k, end in pairwise(ends.tolist()) if open_[k] and not open_[k + 1 : end].any())
         first = ends[-1] + 3 * np.arange(dims.exp)
@@ -68,7 +68,7 @@ def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.boo
     Multiples of one power of two add up exactly. Where coefficients are powers of two, the multipliers of inequalities
     take what is left.
     """
-    y, rows = y.copy(), sp.csr_array(transposed)
+    y, rows = y.copy(), transposed
     taken = np.zeros(len(y), dtype=bool)
     for k in np.flatnonzero(free).tolist():
         part = slice(rows.indptr[k], rows.indptr[k + 1])

@@ -53,21 +53,22 @@ def implied_ranges(rows: Entries, right: Float, least: Float, most: Float) -> tu
     The other variables of a row at their ends leave the most that one variable can be.
     """
     row, column, factor, n = rows
-    up, down = factor > 0, factor < 0
+    size, up = len(least), factor > 0
+    near, far = column + np.where(up, 0, size), column + np.where(up, size, 0)  # of the least term, and of the bound
+    magnitude, absolute = np.abs(factor), np.abs(right)
     for _ in range(ROUNDS):
-        part = factor * np.where(up, least[column], most[column])  # the least of each term
+        part = factor * np.concatenate([least, most])[near]  # the least of each term
         open_ = ~np.isfinite(part)
         known = np.where(open_, 0.0, part)
-        total, size = np.bincount(row, known, n), np.bincount(row, np.abs(known), n)
+        total, terms = np.bincount(row, known, n), np.bincount(row, np.abs(known), n)
         alone = np.bincount(row, open_, n)[row] == open_  # no other term is unbounded
-        room = right[row] - (total[row] - known) + ROUNDING * (np.abs(right[row]) + size[row])
-        with np.errstate(over="ignore"):
-            bound = room / factor
-        alone &= np.isfinite(bound)
-        above, below = np.full(len(least), np.inf), np.full(len(least), -np.inf)
-        for some, ends, extreme in ((alone & up, above, np.minimum), (alone & down, below, np.maximum)):
-            extreme.at(ends, column[some], bound[some])
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            room = right[row] - (total[row] - known) + (ROUNDING * (absolute + terms))[row]
+            bound = room / magnitude  # with the sign of the factor
+            alone &= np.isfinite(bound)
+            ends = np.full(2 * size, np.inf)
+            np.minimum.at(ends, far[alone], bound[alone])
+            below, above = -ends[:size], ends[size:]
             closer = (
                 above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf),
                 below > np.where(least > -np.inf, least + STEP * np.abs(least), -np.inf),
@@ -78,22 +79,26 @@ def implied_ranges(rows: Entries, right: Float, least: Float, most: Float) -> tu
     return np.minimum(least, most), np.maximum(least, most)
 
 
-def ranges_within_cones(a: sp.csr_array, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
-    """The ranges with the bounds that ``b - a @ v`` in cones implies; rows and cones are in the order of CVXPY."""
-    every, equal, linear = Entries.of(a), slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
+def ranges_within_cones(every: Entries, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
+    """The ranges with the bounds that ``b - a @ v`` in cones implies, by the entries of a matrix a.
+
+    Rows and cones are in the order of CVXPY.
+    """
+    equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
     rows, right = every.part(linear).with_below(every.part(equal), -1.0), np.concatenate([b[linear], -b[equal]])
     least, most = implied_ranges(rows, right, least, most)
     curved = slice(linear.stop, len(b))
     if curved.start == curved.stop:
         return least, most
     curves, constant = every.part(curved), b[curved]
-    of_all = rows.with_below(curves, 1.0).with_below(curves, -1.0)
+    of_all, before = rows.with_below(curves, 1.0).with_below(curves, -1.0), None
     for _ in range(CONES):
         low, high = coordinates(*_expressions(curves, constant, least, most), dims)
-        closer = implied_ranges(of_all, np.concatenate([right, constant - low, high - constant]), least, most)
-        if all(np.array_equal(now, then) for now, then in zip(closer, (least, most), strict=True)):
+        sides = np.concatenate([right, constant - low, high - constant])
+        if before is not None and np.array_equal(sides, before):
             break
-        least, most = closer
+        least, most = implied_ranges(of_all, sides, least, most)
+        before = sides
     return least, most
 
 

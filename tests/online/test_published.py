@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 
 import fairopt as fo
 
@@ -21,10 +20,10 @@ def starts(**options: str) -> Counter[tuple[float, int]]:
     return Counter(zip(run.start.tolist(), run.task_job.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("options", [{"on_misfit": "stop"}, {"placement": "best-fit"}])
-def test_the_run_of_sec_6_3_depends_neither_on_misfits_nor_on_best_fit(options: dict[str, str]) -> None:
-    found = starts(**options)
+def test_the_run_of_sec_6_3_does_not_depend_on_misfits_and_best_fit_moves_single_tasks_at_ties() -> None:
+    found, moved = starts(on_misfit="stop"), starts(placement="best-fit")
     assert found == starts()
+    assert max(abs(found[key] - moved[key]) for key in found | moved) <= 2
     assert (found[0, 0], found[40, 1], found[60, 2]) == (159, 3, 80)
 
 

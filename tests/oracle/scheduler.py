@@ -36,6 +36,7 @@ class OracleScheduler:
         self.ids = count()
         self.turns: dict[str, Fraction] = {}  # start tags of next tasks
         self.turn = Fraction(0)  # the largest start tag so far
+        self.served: dict[str, int] = {}  # the last task that each user started
         self.gang: list[OracleTask] = []
 
     def submit(self, user, demands, tasks=1, *, weight=None, limit=None, eligible=None, gang=False, at=None):
@@ -95,7 +96,8 @@ class OracleScheduler:
         if self.order == "arrival":
             return waiting
         turns = {user: 0 if shares[user] else self.turns[user] for user in users}
-        rank = {user: (shares[user] / self.weights[user], turns[user], users.index(user)) for user in users}
+        last = {user: self.served.get(user, -1) for user in users}
+        rank = {u: (shares[u] / self.weights[u], turns[u], last[u], users.index(u)) for u in users}
         return sorted(waiting, key=lambda k: (rank[self.jobs[k]["user"]], k))
 
     def next_task(self, at=None):
@@ -114,6 +116,7 @@ class OracleScheduler:
                 self.turn = max(self.turn, self.turns[job["user"]])
                 self.turns[job["user"]] += job["size"] * job["share"] / self.weights[job["user"]]
                 self.gang = [task._replace(id=next(self.ids)) for task in self.gang]
+                self.served[job["user"]] = self.gang[-1].id
                 for task in self.gang:
                     self.running[task.id] = (k, self.servers.index(task.server))
                 return self.gang.pop(0)

@@ -136,7 +136,8 @@ class Cluster:
             parts = [d / c for d, c in zip(self.demands[task.job], self.total, strict=True) if c]
             share[self.jobs[task.job].user] += max(parts)
         turns = {user: Fraction(0) if share[user] else turn for user, turn in self.turns(weight).items()}
-        rank = {user: (share[user] / weight[user], turns[user], users.index(user)) for user in users}
+        served = {self.jobs[task.job].user: number for number, task in enumerate(self.started)}
+        rank = {u: (share[u] / weight[u], turns[u], served.get(u, -1), users.index(u)) for u in users}
         return self.first(sorted(self.waiting(), key=lambda k: rank[self.jobs[k].user]))
 
     def turns(self, weight: dict[str, Fraction]) -> dict[str, Fraction]:

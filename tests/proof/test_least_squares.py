@@ -25,6 +25,22 @@ def test_both_ways_give_the_pseudoinverse_times_the_right_side(seed):
     assert (least_squares.by_iteration(matrix, right)[abs(matrix).sum(axis=0) == 0] == 0).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_products_solve_few_equations_of_which_some_follow_from_others(monkeypatch, seed):
+    monkeypatch.setattr(least_squares, "by_iteration", None)
+    rng = np.random.default_rng(seed)
+    some = sparse.random_array((20, 60), density=0.2, rng=rng, format="csr")
+    matrix = sparse.csr_array(sparse.vstack([some, some[:3] + some[4:7], np.zeros((1, 60))]))
+    right = matrix @ rng.normal(size=60)
+    found = least_squares.minimum_norm(matrix, right)
+    assert_allclose(found, np.linalg.pinv(matrix.toarray()) @ right, atol=1e-9)
+
+
+def test_equations_without_a_solution_are_left_to_iterations():
+    matrix, right = sparse.csr_array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0])
+    assert_allclose(least_squares.minimum_norm(matrix, right), [0, 0], atol=1e-12)
+
+
 def test_equations_that_share_no_column_are_solved_one_by_one(monkeypatch):
     monkeypatch.setattr(least_squares, "sparse_linalg", None)  # no iterations
     matrix = sparse.csr_array([[2.0, 0, 0, -1, 0], [0, 0, 3, 0, 0], [0, 0, 0, 0, 0]])

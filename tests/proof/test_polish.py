@@ -13,6 +13,7 @@ from scipy import sparse
 import fairopt as fo
 from fairopt.proof import conic
 from fairopt.proof.polish import Curves, cancelled
+from fairopt.proof.ranges import Entries
 
 SHARE = fo.DominantShare()
 TWO_FULL = fo.Instance([[1, 0], [1, 1], [0, 1]], [1, 3])  # users 1 and 2 share a unit, and user 3 has more
@@ -61,7 +62,7 @@ def test_polished_points_are_in_the_dual_cones_and_cost_no_more() -> None:
     dims: Any = SimpleNamespace(zero=0, nonneg=1, soc=[3], exp=2, p3d=[])
     a = sparse.csr_array(np.diag([1.0, 1, 1, 1, 1, 0, 1, 1, 1, 1]))  # the first exponential cone has a number
     b = np.ones(10)
-    curves = Curves.of(a, b, dims, np.arange(10) != 1)
+    curves = Curves.of(Entries.of(a), b, dims, np.arange(10) != 1)
     assert curves.exponentials.tolist() == [4] and curves.norms == (slice(1, 4),)
     for y in np.random.default_rng(0).normal(size=(200, 10)):
         polished = curves.at(y)

@@ -51,9 +51,9 @@ def test_a_logarithm_is_at_most_that_of_the_most_and_an_exponential_at_least_tha
     """exp(v) <= w with 0 <= w <= 5, then with -1 <= v."""
     rows, one = sparse.csr_array([[-1.0, 0.0], [0.0, 0.0], [0.0, -1.0]]), np.array([0.0, 1.0, 0.0])
     inf = np.inf
-    low, high = ranges_within_cones(rows, one, cones(exp=1), np.array([-inf, 0]), np.array([inf, 5.0]))
+    low, high = ranges_within_cones(Entries.of(rows), one, cones(exp=1), np.array([-inf, 0]), np.array([inf, 5.0]))
     np.testing.assert_allclose([low, high], [[-inf, 0], [np.log(5), 5]])
-    low, high = ranges_within_cones(rows, one, cones(exp=1), np.array([-1, -inf]), np.array([inf, inf]))
+    low, high = ranges_within_cones(Entries.of(rows), one, cones(exp=1), np.array([-1, -inf]), np.array([inf, inf]))
     np.testing.assert_allclose([low, high], [[-1, np.exp(-1)], [inf, inf]])
 
 
@@ -61,9 +61,8 @@ def test_rows_and_cones_bound_one_another() -> None:
     """|v| <= t with t + w <= 3 and 1 <= w, as exp(0) <= w: t <= 2."""
     s = np.array([[-1, 0, -1], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1]], dtype=float)  # of (t, v, w)
     right = np.array([3.0, 0, 0, 0, 1, 0])
-    low, high = ranges_within_cones(
-        sparse.csr_array(-s), right, cones(nonneg=1, soc=[2], exp=1), np.full(3, -np.inf), np.full(3, np.inf)
-    )
+    rows, open_ = Entries.of(sparse.csr_array(-s)), np.full(3, np.inf)
+    low, high = ranges_within_cones(rows, right, cones(nonneg=1, soc=[2], exp=1), -open_, open_)
     np.testing.assert_allclose([low, high], [[0, -2, 1], [2, 2, 3]])
 
 

@@ -48,10 +48,10 @@ class LevelDuals(Evidence):
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
-        cone, variables = None, dict[str, Float]()
+        cone, variables, of_blocks = None, dict[str, Float](), None
         if self.written is not None and not conditions.all_known(program):
-            cone, variables = self.written.settled(tasks)
-        of_blocks = conditions.violation_at(program, tasks, cone)
+            cone, variables, of_blocks = self.written.settled(tasks)
+        of_blocks = conditions.violation_at(program, tasks, cone) if of_blocks is None else of_blocks
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables or None)
 

@@ -513,13 +513,14 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     If the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; otherwise the tangent at
     the tasks. If that leaves a gap, the dual of the cone form may be tighter.
     """
-    objective, cone, variables = program.objective, None, dict[str, Float]()
+    objective, cone, variables, blocks = program.objective, None, dict[str, Float](), None
     known: dict[str, Float] | None = variables
     if not conditions.all_known(program):
-        cone, variables = evidence.written.settled(tasks)
+        cone, variables, blocks = evidence.written.settled(tasks)
         known = variables if variables or not cone.model.own.held else None
     point = program.point(tasks, variables=variables)
-    blocks, proof, left, fit = conditions.violation_at(program, tasks, cone), Proved(), evidence.left, None
+    blocks = conditions.violation_at(program, tasks, cone) if blocks is None else blocks
+    proof, left, fit = Proved(), evidence.left, None
     prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
     by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:

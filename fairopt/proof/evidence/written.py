@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairopt.proof.feasibility import settle
+from fairopt.proof.feasibility import settled
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram
@@ -65,11 +65,13 @@ class Written:
             raise ValueError(f"the units of variables are {units}, not numbers > 0")
         return cls(program, solver, variables=values, units=units)
 
-    def settled(self, tasks: Float) -> tuple[ConeModel, dict[str, Float]]:
-        """The model with its variables at tasks by pair, and the values of those of users' blocks, by key."""
+    def settled(self, tasks: Float) -> tuple[ConeModel, dict[str, Float], float | None]:
+        """The model with its variables at tasks by pair, the values of those of users' blocks, by key, and the
+        violation of blocks there if it was measured.
+        """
         cone = self.model
         cone.model.own.save(self.variables)
-        return cone, settle(cone, tasks)
+        return cone, *settled(cone, tasks)
 
 
 def _own_variables(cone: ConeModel) -> list[cp.Variable]:

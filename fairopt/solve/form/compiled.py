@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import affine_entries, backend, parameters
+from fairopt.solve.form.highs import solve_data
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
@@ -36,6 +37,17 @@ class Posed:
     def variables(self) -> list[cp.Variable]:
         """The variables of the problem."""
         return list({v.id: v for part in (self.objective, *self.constraints) for v in part.variables()}.values())
+
+    @cached_property
+    def constants(self) -> list[cp.Constant]:
+        """The constants of expressions, without tables of rows."""
+        parts = (self.objective, *(c for c in self.constraints if not isinstance(c, TableRows)))
+        return list({id(c): c for part in parts for c in part.constants()}.values())
+
+
+def posed(problem: cp.Problem | Posed) -> Posed:
+    """A problem without CVXPY's object."""
+    return problem if isinstance(problem, Posed) else Posed(problem.objective, problem.constraints)
 
 
 def whole(problem: cp.Problem | Posed) -> cp.Problem:
@@ -138,7 +150,7 @@ class CompiledHere(Compiled):
         rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
         out.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
-        complex_ = any(constant.is_complex() for constant in part.constants())
+        complex_ = any(constant.is_complex() for constant in posed(problem).constants)
         twice = len({c.id for c in problem.constraints}) < len(problem.constraints)  # rows are found by these
         if not out.variables or part.parameters() or not part.is_dcp() or complex_ or twice:
             return None
@@ -190,9 +202,9 @@ class CompiledHere(Compiled):
         )
         entries = [(np.concatenate(place)[row], column, signs[row] * value)]
         for one in tables:
-            table, first = sp.csr_array(one.table), self.rows[one.constr_id].start
-            row = np.repeat(np.arange(first, first + one.size), np.diff(table.indptr))
-            entries.append((row, table.indices.astype(np.intp) + self.starts[one.unknowns.id], table.data))
+            first = self.rows[one.constr_id].start
+            row, column, value = _entries(one.table)
+            entries.append((first + row, column + self.starts[one.unknowns.id], value))
             entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
         self.bounds = self.rows.pop(-1)
         at = np.arange(self.bounds.start, self.bounds.stop)
@@ -252,7 +264,24 @@ class CompiledHere(Compiled):
         """The solver's raw solution of these data."""
         if not all(np.isfinite(part).all() for part in (data["A"].data, data["c"])) or np.isnan(data["b"]).any():
             raise ValueError("Problem data contains NaN or Inf.")
-        return self.interface.solve_via_data(data, False, verbose, options)
+        if self.solver == "HIGHS":
+            own = options | options.get("highs_options", {})
+            own.pop("highs_options", None)
+            return solve_data(data, verbose, own)
+        return self.by_clarabel(data, verbose, options)
+
+    def by_clarabel(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> SimpleNamespace:
+        """CLARABEL's solution, with its lists, which are made anew each time, as arrays."""
+        import clarabel
+        from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+        n, squares = len(data["c"]), data.get("P")
+        upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
+        settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
+        found = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        names = ("status", "obj_val", "solve_time", "iterations")
+        rest = {name: getattr(found, name) for name in names}
+        return SimpleNamespace(x=np.asarray(found.x), z=np.asarray(found.z), **rest)
 
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""
@@ -266,10 +295,10 @@ class CompiledHere(Compiled):
                 status = settings.OPTIMAL_INACCURATE
         if status not in (*settings.SOLUTION_PRESENT, *settings.INF_OR_UNB):
             raise cp.error.SolverError(f"Solver '{self.solver}' failed.")
-        solved = status in settings.SOLUTION_PRESENT
+        solved, x = status in settings.SOLUTION_PRESENT, np.asarray(x)
         for variable in self.variables:
             at = self.starts[variable.id]
-            value = np.asarray(x)[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
+            value = x[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
             variable.save_value(None if value is None else variable.project(value))
         for c in self.problem.constraints:
             some = y[self.rows[c.id]] if solved or len(y) else None
@@ -308,6 +337,16 @@ def _to_cones() -> Any:
             return self.known[id(expr)][1]
 
     return ToCones
+
+
+def _entries(table: Any) -> tuple[Indices, Indices, Float]:
+    """The rows, columns and values of a sparse or dense table."""
+    if not hasattr(table, "tocsr"):
+        row, column = np.nonzero(table)
+        return row, column, table[row, column]
+    by_row = table.tocsr()
+    row = np.repeat(np.arange(by_row.shape[0]), np.diff(by_row.indptr))
+    return row, by_row.indices.astype(np.intp), by_row.data
 
 
 def _sums(place: Indices, values: Float, n: int) -> Float:

@@ -1,4 +1,4 @@
-"""HiGHS without its banner on stdout, and usable in forked processes.
+"""HiGHS without its banner on stdout, usable in forked processes, and given programs as arrays.
 
 It imports nothing of fairopt, since `solver_process` loads it by path.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["silence_banner"]
+__all__ = ["give", "silence_banner", "solve_data"]
 
 
 @cache
@@ -25,6 +26,43 @@ def silence_banner() -> None:
     silent = compiled()
     silent.setOptionValue("log_to_console", False)
     silent.passModel(highspy.HighsModel())
+
+
+def give(highs: Any, costs: Any, bounds: tuple[Any, Any], rows: tuple[Any, Any], matrix: Any) -> None:
+    """Pass a linear program to HiGHS: costs to minimise, bounds of columns and rows, and the matrix by columns.
+
+    As one call with arrays: number by number, as attributes of a program, 190 columns took 0.2 ms.
+    """
+    import highspy
+    import numpy as np
+
+    m, n = matrix.shape
+    form, sense = int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMinimize)
+    entries, continuous = (matrix.indptr, matrix.indices, matrix.data), np.zeros(n, dtype=np.int32)
+    highs.passModel(n, m, matrix.nnz, form, sense, 0.0, costs, *bounds, *rows, *entries, continuous)
+
+
+def solve_data(data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """What HiGHS leaves of a linear program in cone form, as CVXPY's interface returns it; `ValueError` for an option
+    that it refuses.
+    """
+    import highspy
+    import numpy as np
+
+    silence_banner()
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.setOptionValue("log_to_console", verbose)
+    for name, value in options.items():
+        if highs.setOptionValue(name, value) == highspy.HighsStatus.kError:
+            raise ValueError(f"HIGHS returned status kError for option (name, value): ({name}, {value})")
+    right = data["b"]
+    least = np.where(np.arange(len(right)) < data["dims"].zero, right, -np.inf)
+    give(highs, data["c"], (data["lower_bounds"], data["upper_bounds"]), (least, right), data["A"])
+    highs.run()
+    found, status = highs.getSolution(), highs.getModelStatus().name
+    solution = SimpleNamespace(col_value=np.array(found.col_value), row_dual=np.array(found.row_dual))
+    ray = {"dual_ray": highs.getDualRay()} if status == "kInfeasible" else {}
+    return {"solution": solution, "model_status": status} | ray
 
 
 def _forget_threads() -> None:

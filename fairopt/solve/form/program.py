@@ -448,7 +448,8 @@ class ConeModel:
             positive = high > 0
             unit = np.where(positive, np.maximum(high, TINY), program.units[limited])
             self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
-            of_limits = Rows(program.pairs.totals[limited], high, unit=unit, labels=users[limited])
+            totals = program.pairs.totals if len(limited) == len(program.high) else program.pairs.totals[limited]
+            of_limits = Rows(totals, high, unit=unit, labels=users[limited])
             self.box.append(self.constraint_of(BlockRows(None, "limits", of_limits)))
         floors = np.flatnonzero(program.low > 0)
         if len(floors):

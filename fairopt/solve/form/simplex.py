@@ -13,7 +13,7 @@ import numpy as np
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp, sparse_linalg
-from fairopt.solve.form.highs import silence_banner
+from fairopt.solve.form.highs import give, silence_banner
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
@@ -63,18 +63,13 @@ class Simplex:
         beyond 1e15; `run` then returns False. To pass only what differs from the last program, so that HiGHS keeps the
         factors of its basis, saved 2 to 10% of a leximin of teams.
         """
-        from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
+        from highspy import HighsBasis, HighsBasisStatus
 
         check("the solver HIGHS (and giving it programs)")
         self.costs, self.rows, self.matrix = costs, rows, matrix
-        model, self.size = HighsLp(), size
-        model.num_col_, model.num_row_ = len(costs), len(rows[0])
-        model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
-        model.row_lower_, model.row_upper_ = (b * size for b in rows)
-        model.a_matrix_.format_ = MatrixFormat.kColwise
-        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
-        model.a_matrix_.value_ = matrix.data
-        self.highs.passModel(model)
+        self.size = size
+        low, high = bounds
+        give(self.highs, costs * size, (low * size, high * size), (rows[0] * size, rows[1] * size), matrix)
         self.n_columns = len(costs)
         if basis is None:
             return

@@ -19,7 +19,7 @@ from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, optimize
-from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, whole
+from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, posed, whole
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
 
@@ -418,8 +418,7 @@ def _has_many_rows(problem: cp.Problem | Posed) -> bool:
 def size(problem: cp.Problem | Posed) -> int:
     """The approximate number of entries of a compiled problem."""
     tables = [c.table for c in problem.constraints if isinstance(c, TableRows)]
-    parts = [problem.objective, *(c for c in problem.constraints if not isinstance(c, TableRows))]
-    constants = [c.value for c in {id(c): c for part in parts for c in part.constants()}.values()]
+    constants = [c.value for c in posed(problem).constants]
     numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in (*constants, *tables))
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.certificate import Try
 from fairopt.instance.parts import window
@@ -150,12 +151,15 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
     if step < 4 or problem.fixed is not None:
         return None
     some = slice(None, None, step)
-    if isinstance(problem.marginal, PowerMarginal):
-        marginal: Marginal | None = problem.marginal.take(some)
-    else:
+    ours = all(is_ours(part) for _, part in program.objective.summands())
+    if ours and not isinstance(problem.marginal, PowerMarginal):
         marginal = program.objective.by_user(window(program.instance, some))
-    if marginal is None:
-        return None
+        if marginal is None:
+            return None
+    else:  # derivatives of one's own may be of all users together
+        others = np.ones(n)
+        others[some] = np.nan
+        marginal = among(problem.marginal, others)
     ratios = np.ascontiguousarray(problem.ratios[:, some])
     usable = problem.usable * (ratios.shape[1] / n)
     return PoolProblem(ratios, usable, problem.low[some], problem.high[some], problem.most[some], marginal)

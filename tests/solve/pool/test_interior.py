@@ -242,3 +242,25 @@ def test_functions_that_are_linear_between_kinks_go_to_linear_programs_at_once()
     answer = fo.Policy(Bent()).allocate(fo.Instance([[1, 2], [2, 1], [1, 1]], [4, 4]))
     assert answer.certificate.method == "cone" and len(answer.certificate.tried) == 1
     assert answer.objective == pytest.approx(28 / 9)
+
+
+def test_derivatives_of_all_users_together_serve_pools_of_which_a_sample_is_solved_first() -> None:
+    """A block of one's own may hold a number for each user of the instance, and no others."""
+
+    @dataclass(frozen=True, repr=False)
+    class Logarithms(fo.Objective):
+        rates: tuple[float, ...]
+
+        def expression(self, model: fo.Model) -> cp.Expression:
+            return cp.sum(cp.log1p(cp.multiply(self.rates, model.tasks)))
+
+        def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
+            r = np.array(self.rates)
+            return fo.blocks.Marginal(lambda x: r / (1 + r * x), lambda x: -((r / (1 + r * x)) ** 2))
+
+    n = 4 * interior.SAMPLE
+    rates = np.random.default_rng(5).uniform(0.5, 2, n)
+    answer = fo.Policy(Logarithms(tuple(rates.tolist()))).allocate(fo.Instance(np.ones((n, 1)), [n]))
+    assert (answer.certificate.ok, answer.certificate.method) == (True, "prices")
+    level = answer.tasks + 1 / rates  # equal where a user has tasks
+    np.testing.assert_allclose(level[answer.tasks > 1e-6], level.min(), rtol=1e-5)

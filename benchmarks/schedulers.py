@@ -1,0 +1,165 @@
+"""Recompute cases that deployed schedulers' own tests, proposals and manuals state.
+
+A file of cases is a list of objects with ``source``, ``kind``, ``input`` and ``expected``. Each kind has one function
+from the input to what is expected, with ``slack`` where the input is rounded; kinds without one are listed with
+``agrees`` null. Run:
+
+    python benchmarks/schedulers.py CASES --json OUT
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairopt.online import memory
+
+DIGITS = 5e-7  # of numbers that are printed to 6 digits
+Case = dict[str, Any]
+
+
+def slurm_classic(case: Case) -> Case:
+    """What sshare prints of one user or account: parts of all usage and shares, from the root down."""
+    tree, name = case["tree"], case["node"]
+    inner = {node["parent"] for node in tree.values()}
+
+    def below(account: str) -> float:
+        """The usage of an account, that of its users, or of a user."""
+        own = [below(one) for one, node in tree.items() if node["parent"] == account]
+        return sum(own) if account in inner else float(tree[account]["usage"] or 0.0)
+
+    path = [name]
+    while (parent := tree[path[-1]]["parent"]) in tree:
+        path.append(parent)
+    total, shares, effective, usage = below(parent), 1.0, None, 0.0
+    for one in reversed(path):
+        raw, above = tree[one]["shares"], tree[one]["parent"]
+        level = sum(node["shares"] for node in tree.values() if node["parent"] == above)
+        usage = below(one) / total if total else 0.0
+        shares *= raw / level if level else 0.0
+        effective = usage if effective is None else memory.slurm_effective_usage(usage, effective, raw, level)
+    factor = memory.slurm_factor(effective or 0.0, shares)
+    return {"norm_shares": shares, "norm_usage": usage, "effective_usage": effective, "fairshare": factor}
+
+
+def slurm_level_fs(case: Case) -> Case:
+    """What sshare -l prints of one user of an account; raw usage is printed without its fraction."""
+    raw, user, shares = case["raw_usage"], case["user"], 1 / case["siblings"]
+    own, others = raw.get(user, 0), sum(raw.values()) - raw.get(user, 0)
+    usage = own / (own + others) if own else 0.0
+    most = (own + 1) / (own + 1 + others) if own else 0.0
+    least = own / (own + others + len(raw) - 1) if own else 0.0
+    levels = [memory.level_fs(shares, part) for part in (least, usage, most)]
+    slack = {"effective_usage": max(most - usage, usage - least)}
+    if own:
+        slack["level_fs"] = max(levels[0] - levels[1], levels[1] - levels[2])
+    return {"norm_shares": shares, "effective_usage": usage, "level_fs": levels[1], "slack": slack}
+
+
+def afs_usage(case: Case) -> Case:
+    """Usage of a LocalQueue."""
+    weights = case.get("resource_weights") or {}
+    return {"usage": memory.afs_usage(case["consumed"], case.get("penalty") or {}, case["queue_weight"], weights)}
+
+
+def afs_decay(case: Case) -> Case:
+    """Consumed resources after samples of constant usage; a half-life of 0 keeps what was consumed."""
+    names, consumed = sorted({*case["start"], *case["usage"]}), {}
+    for name in names:
+        value = float(case["start"].get(name, 0.0))
+        for _ in range(case["samples"] if case["half_life_s"] else 0):
+            value = memory.decayed(value, case["usage"].get(name, 0.0), case["sample_s"], case["half_life_s"])
+        consumed[name] = value
+    return {"consumed": consumed}
+
+
+def karma_credits(case: Case) -> Case:
+    """Slices, and credits, after the last of some quanta; all users start with the credits of the authors' code."""
+    users = case["demands_so_far"][0]
+    credits, slices = dict.fromkeys(users, case.get("credits", 999_999_999_999)), dict.fromkeys(users, 0)
+    for demands in case["demands_so_far"]:
+        slices, credits = memory.karma(demands, credits, case["slices"], case["alpha"])
+    return {"allocation": slices, "credits": credits}
+
+
+def vtc_tokens(case: Case) -> Case:
+    """AIBrix's estimate of a request from its characters, weighted."""
+    read = math.ceil(case["message_chars"] / case["chars_per_token"])
+    written = math.ceil(read * case["output_ratio"])
+    return {"tokens": case["input_weight"] * read + case["output_weight"] * written}
+
+
+def condor_decay(case: Case) -> Case:
+    """HTCondor's real user priority after a time."""
+    numbers = (case["priority"], case["cores_in_use"], case["elapsed_s"], case["half_life_s"])
+    return {"real_user_priority": memory.condor_priority(*numbers)}
+
+
+KINDS: dict[str, Callable[[Case], Case]] = {
+    "slurm-classic-fairshare": slurm_classic,
+    "slurm-level-fs": slurm_level_fs,
+    "kueue-afs-usage": afs_usage,
+    "kueue-afs-decay": afs_decay,
+    "karma-credits": karma_credits,
+    "vtc-tokens": vtc_tokens,
+    "htcondor-priority-decay": condor_decay,
+}
+
+
+def agrees(got: Any, expected: Any, tolerance: float) -> bool:
+    """Whether all that is expected was found."""
+    if isinstance(expected, dict):
+        return all(key in got and agrees(got[key], value, tolerance) for key, value in expected.items())
+    if isinstance(expected, list):
+        return len(got) == len(expected) and all(agrees(a, b, tolerance) for a, b in zip(got, expected, strict=True))
+    if isinstance(expected, str) and expected.lower() in ("inf", "+inf", "-inf"):
+        expected = float(expected)
+    if isinstance(expected, (int, float)) and not isinstance(expected, bool):
+        return bool(got == expected or abs(got - expected) <= tolerance)
+    return bool(got == expected)
+
+
+def shown(value: Any) -> Any:
+    """A result for JSON, which has no infinity."""
+    if isinstance(value, dict):
+        return {key: shown(one) for key, one in value.items()}
+    return f"{value:+}".replace("inf", "Inf") if isinstance(value, float) and math.isinf(value) else value
+
+
+def recomputed(case: Case) -> Case:
+    """One case beside what the rule gives."""
+    found: Case = {"source": case["source"], "kind": case["kind"], "agrees": None, "got": None}
+    expected = case["expected"]
+    if (rule := KINDS.get(case["kind"])) is not None:
+        wanted = {key: value for key, value in expected.items() if key != "tolerance"}
+        got = rule(case["input"])
+        slack, tolerance = got.pop("slack", {}), expected.get("tolerance", DIGITS)
+        found["agrees"] = all(
+            key in got and agrees(got[key], value, tolerance + slack.get(key, 0.0)) for key, value in wanted.items()
+        )
+        found["got"] = shown({key: got.get(key) for key in wanted})
+    return found | {"expected": expected}
+
+
+def main() -> None:
+    """A line for each kind, and the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    options = parser.parse_args()
+    results = [recomputed(case) for case in json.loads(options.cases.read_text())]
+    counts = Counter((one["kind"], one["agrees"]) for one in results)
+    for kind in dict.fromkeys(one["kind"] for one in results):
+        many = counts[kind, True] + counts[kind, False]
+        print(f"{kind}: " + (f"{counts[kind, True]} of {many} agree" if many else f"{counts[kind, None]} not built"))
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

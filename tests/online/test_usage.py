@@ -1,0 +1,284 @@
+"""What schedulers remember: formulas, promises on replays, and bad input."""
+
+import math
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairopt as fo
+from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from memory_traces import gain_of_splitting, smallest_trace
+
+SLOT = {"slot": 1}
+TOKENS = {"slot": 1, "prefill": 10**6, "decode": 10**6}
+COST = {"prefill": 1, "decode": 2}
+
+
+def slots(join, after, **options):
+    """Who gets the slots from the time when B joins A, who has one to itself until then."""
+    scheduler, users = fo.Scheduler([1], **options), ""
+    for second in range(join + after):
+        for user, at in (("A", 0), ("B", join)):
+            if second == at:
+                scheduler.submit(user, [1], tasks=1000, at=second)
+        task = scheduler.next_task(at=second)
+        users += task.user
+        scheduler.finish(task, at=second + 1)
+    return users[join:]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"half_life": 1000},
+        {"usage": Usage(1000.0)},
+        {"usage": VTC(cost={"resource1": 1})},
+        {"usage": Usage(30, cost={"resource1": 7})},
+        {"usage": Karma()},
+        {"usage": KAI()},
+    ],
+)
+def test_slots_alternate_from_the_moment_a_user_joins(options):
+    assert slots(50, 60, **options) == "BA" * 30
+
+
+@pytest.mark.parametrize(
+    "usage", [Usage(1000.0, lift=False), VTC(cost={"resource1": 1}, lift=False), Slurm(sampling=1), Kueue(sampling=1)]
+)
+def test_without_lift_a_newcomer_has_as_many_slots_as_it_missed(usage):
+    assert slots(50, 60, usage=usage).index("A") in (49, 50, 51)
+
+
+def test_a_user_who_submits_one_task_at_a_time_is_no_prey_of_one_with_a_backlog():
+    scheduler, users = fo.Scheduler([1], usage=Usage(1000.0)), ""
+    for second in range(100):
+        if second == 50:
+            scheduler.submit("B", [1], tasks=100, at=second)
+        if scheduler.waiting.get("A", 0) == 0:
+            scheduler.submit("A", [1], at=second)
+        task = scheduler.next_task(at=second)
+        users += task.user
+        scheduler.finish(task, at=second + 1)
+    assert users[50:] == "BA" * 25
+
+
+def test_ties_of_users_who_run_as_much_go_to_whoever_was_served_least_recently():
+    scheduler = fo.Scheduler([3])
+    for user in "AB":
+        scheduler.submit(user, [1], tasks=100)
+    running = [scheduler.next_task() for _ in range(3)]
+    third = [running[2].user]
+    for _ in range(5):  # the third slot, while both hold one
+        scheduler.finish(running.pop())
+        running.append(scheduler.next_task())
+        third.append(running[-1].user)
+    assert "".join(third) == "ABABAB"
+
+
+def trace(seed, users=(2, 20)):
+    """Requests of clients with tokens of two kinds, with weights, that come and go."""
+    draw = random.Random(seed)
+    names = [f"c{k}" for k in range(draw.randint(*users))]
+    weights = {name: draw.choice([1, 1, 2, 3]) for name in names}
+    jobs = []
+    for _ in range(draw.randint(5, 40)):
+        name = draw.choice(names)
+        tokens = {"slot": 1, "prefill": draw.randint(1, 500), "decode": draw.randint(1, 300)}
+        arrival = draw.randint(0, 60)
+        one = fo.Job(name, tokens, draw.randint(1, 4), tasks=draw.randint(1, 8), arrival=arrival, weight=weights[name])
+        jobs.append(one)
+    return jobs
+
+
+def gap(jobs, usage, slots=1):
+    capacities = TOKENS | {"slot": slots}
+    return fo.online.service_gap(fo.simulate(capacities, jobs, scheduler=fo.Scheduler(capacities, usage=usage)), COST)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_users_who_wait_differ_by_at_most_two_tasks_under_virtual_token_counters(seed):
+    largest, bound = gap(trace(seed), VTC(cost=COST), slots=1 + seed % 4)
+    assert 0 <= largest <= bound
+
+
+def test_counters_without_lift_and_of_requests_break_the_bound():
+    without = [seed for seed in range(60) if (pair := gap(trace(seed), VTC(cost=COST, lift=False)))[0] > pair[1]]
+    requests = [seed for seed in range(60) if (pair := gap(trace(seed), VTC(cost=SLOT)))[0] > pair[1]]
+    assert without and requests
+
+
+def test_the_gap_is_that_of_all_intervals_in_which_two_users_wait():
+    jobs = trace(5, users=(3, 3))
+    run = fo.simulate(TOKENS, jobs, scheduler=fo.Scheduler(TOKENS, usage=VTC(cost=COST, lift=False)))
+    frame = [(job.user, job.arrival, job.tasks) for job in run.jobs]
+    users = sorted({user for user, *_ in frame})
+    starts = []
+    for start, k in zip(run.start.tolist(), run.task_job.tolist(), strict=True):
+        job = run.jobs[k]
+        units = dict(job.demands)
+        starts.append((start, job.user, (units["prefill"] + 2 * units["decode"]) / job.weight))
+    largest = 0.0
+    for f in users:
+        for g in users:
+            for first in range(len(starts)):
+                served = 0.0
+                for k in range(first, len(starts)):
+                    time = starts[k][0]
+                    for user in (f, g):
+                        came = sum(tasks for who, at, tasks in frame if who == user and at <= time)
+                        if came <= sum(1 for _, who, _ in starts[:k] if who == user):
+                            break
+                    else:
+                        served += starts[k][2] * ((starts[k][1] == f) - (starts[k][1] == g))
+                        largest = max(largest, abs(served))
+                        continue
+                    break
+    assert fo.online.service_gap(run, COST)[0] == pytest.approx(largest)
+
+
+def test_where_tasks_that_fit_pass_the_first_user_no_bound_holds():
+    jobs = [fo.Job("small", {"slot": 1}, 1), fo.Job("small", {"slot": 1}, 2, tasks=60)]  # never both end at once
+    jobs.append(fo.Job("large", {"slot": 2}, 1, tasks=5, arrival=1))
+    capacities = {"slot": 2}
+    waits = {}
+    for on_misfit in ("skip", "stop"):
+        scheduler = fo.Scheduler(capacities, usage=VTC(cost=SLOT), on_misfit=on_misfit)
+        waits[on_misfit] = fo.online.longest_wait(fo.simulate(capacities, jobs, scheduler=scheduler), newcomers=True)[
+            "large"
+        ]
+    assert waits["skip"] > 50 and waits["stop"] <= 1
+
+
+def test_the_smallest_trace_without_lift_is_a_newcomer_served_three_times_in_a_row():
+    def unfair(run):
+        largest, bound = fo.online.service_gap(run, SLOT)
+        return largest > bound
+
+    found = smallest_trace(VTC(cost=SLOT, lift=False), unfair)
+    assert [(job.tasks, job.arrival) for job in found] == [(4, 0), (3, 3)]
+    assert smallest_trace(VTC(cost=SLOT), unfair, tries=100) is None
+
+
+def test_splitting_pays_unless_weights_are_split_too():
+    jobs = [fo.Job(user, [1], 1, tasks=1) for user in "AB" * 30]
+    assert gain_of_splitting([1], jobs, "A", VTC(cost={"resource1": 1}), until=30) == 5
+
+
+def test_one_decay_is_that_of_many_samples_with_constant_use():
+    value = 3.0
+    for _ in range(100):
+        value = memory.decayed(value, 2.0, 5.0, 77.0)
+    assert value == pytest.approx(memory.decayed(3.0, 2.0, 500.0, 77.0), rel=1e-12)
+    assert memory.condor_priority(10.0, 0.0, 172_800, 86_400) == 2.5
+    assert memory.condor_priority(0.6, 0.0, 1e9, 86_400) == memory.LEAST_PRIORITY
+
+
+def test_karma_gives_no_slice_twice_and_only_lends_what_nobody_wants():
+    draw = random.Random(3)
+    credits = dict.fromkeys("ABCD", 100)
+    for _ in range(300):
+        demands = {user: draw.randint(0, 12) for user in "ABCD"}
+        before, (slices, credits) = credits, memory.karma(demands, credits, 20, 0.4)
+        assert sum(slices.values()) == min(20, sum(demands.values()))
+        assert all(min(demands[user], 3) <= slices[user] <= demands[user] for user in "ABCD")
+        borrowed = {user: max(0, slices[user] - 3) for user in "ABCD"}
+        earned = {user: credits[user] - before[user] - 2 + borrowed[user] for user in "ABCD"}
+        assert all(0 <= earned[user] <= max(0, 3 - demands[user]) for user in "ABCD")
+        # who borrowed less than it wanted has no more credits left than who borrowed, give or take one slice
+        short = [before[user] + 2 - borrowed[user] for user in "ABCD" if slices[user] < demands[user]]
+        lenders = [before[user] + 2 - borrowed[user] for user in "ABCD" if borrowed[user]]
+        assert not short or not lenders or max(short) <= min(lenders) + 1
+
+
+def test_the_karma_scheduler_earns_what_others_borrow():
+    scheduler = fo.Scheduler([6], usage=Karma(sampling=10))
+    scheduler.submit("A", [1], tasks=4, at=0)
+    scheduler.submit("B", [1], at=0)
+    scheduler.submit("C", [1], at=0)
+    while scheduler.next_task(at=0):
+        pass
+    scheduler.submit("B", [6], at=10)
+    # each is guaranteed 1/6 and earns 1/6; A borrows 3/6, all of it public
+    assert scheduler.shares == pytest.approx({"A": 1 / 6 - 3 / 6, "B": 1 / 6, "C": 1 / 6})
+
+
+def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
+    scheduler = fo.Scheduler({"cpu": 8}, usage=Kueue(half_life=600, sampling=300))
+    scheduler.submit("q", {"cpu": 4}, at=0)
+    task = scheduler.next_task(at=0)
+    alpha = 1 - 0.5**0.5
+    assert scheduler.shares["q"] == pytest.approx(4 * alpha)
+    scheduler.finish(task, at=299)
+    scheduler.submit("r", {"cpu": 1}, at=300)
+    assert scheduler.shares["q"] == pytest.approx(4 * alpha * (1 - alpha))  # 299 s of running count nothing more
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: Kueue(half_life=0), "Kueue: half_life is 0; give a finite time > 0"),
+        (lambda: Usage(half_life=-1), "Usage: half_life is -1; give a finite time > 0"),
+        (lambda: Usage(half_life=math.inf), "half_life is inf"),
+        (lambda: Slurm(half_life=None), "Slurm: half_life is None; give a finite time > 0"),
+        (lambda: VTC(cost=None), "VTC: cost is None; give a dict by resource"),
+        (lambda: VTC(cost={"prefill": -1}), "the cost of 'prefill' is -1; give a finite number >= 0"),
+        (lambda: Usage(cost=[1]), "give a dict by resource"),
+        (lambda: Usage(lift="no"), "lift is 'no'"),
+        (lambda: Kueue(sampling=0), "sampling is 0; give a finite time > 0"),
+        (lambda: KAI(k=-1), "k is -1; give a finite number >= 0"),
+        (lambda: Karma(alpha=2), "alpha is 2; give a number from 0 to 1"),
+        (lambda: Karma(sampling=math.nan), "sampling is nan"),
+        (lambda: memory.decayed(1, 1, -1, 5), "time never goes back"),
+        (lambda: memory.decayed(1, 1, 1, 0), "half_life is 0"),
+        (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
+        (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
+        (lambda: fo.Scheduler([1], usage=Usage(5), half_life=5), "leave one of the two out"),
+        (lambda: fo.Scheduler([1], usage=Usage(5), order="arrival"), "leave half_life and usage out"),
+    ],
+)
+def test_wrong_numbers_are_named(made, message):
+    with pytest.raises(fo.errors.InvalidBlock, match=message):
+        made()
+
+
+def test_a_cost_of_an_unknown_resource_and_a_time_that_goes_back_are_named():
+    with pytest.raises(fo.errors.InvalidInstance, match="usage has a cost of 'cpus'; did you mean 'cpu'"):
+        fo.Scheduler({"cpu": 1}, usage=Usage(cost={"cpus": 1}))
+    scheduler = fo.Scheduler({"cpu": 1}, usage=HTCondor())
+    with pytest.raises(fo.errors.InvalidInstance, match="usage needs the time of every call"):
+        scheduler.submit("A", [1])
+    scheduler.submit("A", [1], at=5)
+    with pytest.raises(fo.errors.InvalidInstance, match="at is 4 after 5"):
+        scheduler.next_task(at=4)
+
+
+@pytest.mark.parametrize("usage", [Usage(9), VTC(), Slurm(), HTCondor(), Kueue(), KAI(k=2), Karma(alpha=0.2)])
+def test_a_usage_is_a_block(usage):
+    names = {kind.__name__: kind for kind in (Usage, VTC, Slurm, HTCondor, Kueue, KAI, Karma)}
+    assert eval(repr(usage), names) == usage and hash(usage) == hash(eval(repr(usage), names))
+
+
+@pytest.mark.parametrize("usage", [KAI(half_life=20, sampling=3), Karma(sampling=4), Slurm(half_life=30, sampling=2)])
+def test_samples_do_not_depend_on_calls_in_between(usage):
+    """One call after many samples, and many calls, order users alike."""
+    orders = []
+    for every in (1, 7):
+        scheduler, order = fo.Scheduler([4], usage=usage), ""
+        for user in "ABC":
+            scheduler.submit(user, [1], tasks=50, at=0)
+        tasks = [scheduler.next_task(at=0) for _ in range(4)]
+        for second in range(1, 70):
+            if second % every == 0:
+                scheduler.next_task(at=second)
+            if second % 7 == 0:
+                scheduler.finish(tasks.pop(0), at=second)
+                tasks.append(scheduler.next_task(at=second))
+                order += tasks[-1].user
+        orders.append(order)
+    assert orders[0] == orders[1] and set(orders[0]) == set("ABC")

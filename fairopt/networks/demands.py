@@ -40,7 +40,10 @@ def demands_of(given: Any, links: Links) -> list[Demand]:
     for row, (source, target, volume, weight) in enumerate(zip(*ends, volumes.tolist(), weights.tolist(), strict=True)):
         for column, node in zip(COLUMNS, (source, target), strict=False):
             if node not in links.nodes:
-                table.refuse(row, column, f"the graph has no node {node!r}; {nearest(node, links.nodes)}")
+                hint = nearest(node, links.nodes)
+                if node in links.labelled:
+                    hint = f"it is the label of {links.labelled[node]!r}, which names the node"
+                table.refuse(row, column, f"the graph has no node {node!r}; {hint}")
         name = f"{source}{ONE_WAY}{target}"
         if source == target:
             table.refuse(row, "target", f"the demand {name} is from a node to itself; leave it out")

@@ -65,9 +65,7 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
         ".gml": _of_gml,
         ".graphml": nx.parse_graphml,
         ".json": _of_json,
-        ".txt": lambda text: nx.parse_edgelist(
-            text.splitlines(), create_using=nx.MultiDiGraph, data=[("capacity", str)]
-        ),
+        ".txt": _of_edges,
     }
     reader = readers.get(place.suffix.lower())
     if reader is None:
@@ -96,6 +94,8 @@ def _of_edges(text: str) -> Any:
 def _of_json(text: str) -> Any:
     """A graph of nodes and links, under the names that networkx gives them now or gave them before."""
     data = json.loads(text)
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
+        raise InvalidInstance("it has no list of nodes")
     edges = "edges" if "edges" in data else "links"
     return networkx().node_link_graph(data, edges=edges)
 

@@ -39,6 +39,7 @@ class Links:
             other = self.nodes.setdefault(str(node), node)
             if other is not node:
                 raise InvalidInstance(f"the nodes {other!r} and {node!r} are both written {str(node)!r}; rename one")
+        self.labelled = {str(data["label"]): str(node) for node, data in graph.nodes(data=True) if "label" in data}
         self.names: list[str] = []
         self.capacities: list[float] = []
         self.number: dict[tuple[Node, Node], int] = {}

@@ -149,6 +149,15 @@ def test_parallel_links_of_a_file_are_one(tmp_path: Path) -> None:
     assert [data["capacity"] for *_, data in usual.edges(data=True)] == [80]
 
 
+def test_a_label_of_gml_in_a_demand_is_refused_with_the_name_of_the_node(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    graph = fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeedRaw")
+    with pytest.raises(InvalidInstance, match="no node 'Graz'; it is the label of '1'"):
+        fo.networks.instance(graph, [(0, "Graz")])
+    with pytest.raises(InvalidInstance, match="no node 'Linz'; known: 0, 1"):
+        fo.networks.instance(graph, [(0, "Linz")])
+
+
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
     (tmp_path / "g.json").write_text(json.dumps(nx.node_link_data(TRIANGLE, edges="links")))
@@ -168,7 +177,8 @@ def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
     [
         ("g.gml", "graph [ node [ id 0", "cannot be read as a graph"),
         ("g.gml", "nodes: a, b", "cannot be read as a graph"),
-        ("g.json", '{"nodes": 3}', "cannot be read as a graph"),
+        ("g.json", '{"nodes": 3}', "it has no list of nodes"),
+        ("g.json", '{"users": []}', "it has no list of nodes"),
         ("g.json", "[", "cannot be read as a graph"),
         ("g.graphml", "<html/>", "cannot be read as a graph"),
         ("g.csv", "a,b", "is no graph by its name"),

@@ -1,7 +1,8 @@
 """Instances from files, and generators of instances.
 
 `read` and `write` take files; `demo` ships with the package. `kubernetes` and `slurm` read the output of commands,
-`clusterdata2019` and `openb` read traces of production clusters. `log_uniform` and
+`clusterdata2019` and `openb` read traces of production clusters,
+`gavel_throughputs` rates. `log_uniform` and
 `google_servers` generate instances. `library` has named instances with certified answers.
 """
 
@@ -31,8 +32,11 @@ from fairopt.io.notes import Arguments
 from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
+from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairopt.io.documents import Document
     from fairopt.io.queues.tree import Queue, QueueTree
 
@@ -47,6 +51,7 @@ __all__ = [
     "Source",
     "clusterdata2019",
     "demo",
+    "gavel_throughputs",
     "google_servers",
     "kubernetes",
     "library",
@@ -617,6 +622,50 @@ def openb(
     """
     with _in_time(time_limit, folder):
         return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
+
+
+def gavel_throughputs(path: str | os.PathLike[str], gpus: int = 1) -> pd.DataFrame:
+    """Throughputs by type of job and type of device, in steps per second, for ``Instance(rates=...)``.
+
+    Parameters
+    ----------
+    path : path-like
+        ``scheduler/simulation_throughputs.json`` of Gavel, or ``oracle_throughputs.json`` of its earlier versions.
+    gpus : int, default 1
+        The number of GPUs on which a job runs at once.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each type of job that was measured on so many GPUs, a column for each device; 0 where a job does not
+        fit. Throughputs of pairs of jobs on one device are left out.
+
+    Raises
+    ------
+    InvalidInstance
+        If the file is none of these, or has no jobs on so many GPUs.
+    MissingExtra
+        If pandas is not installed.
+
+    Notes
+    -----
+    Source: github.com/stanford-futuredata/gavel, not shipped here; Narayanan et al. (2020).
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "throughputs.json")
+    >>> measured = {"k80": {"('A3C', 1)": {"null": 2.5}}, "v100": {"('A3C', 1)": {"null": 4.0}}}
+    >>> _ = file.write_text(json.dumps(measured))
+    >>> fo.datasets.gavel_throughputs(file)
+         k80  v100
+    job
+    A3C  2.5   4.0
+    """
+    from fairopt.io.gavel import read_gavel
+
+    return pandas().DataFrame(read_gavel(path, gpus)).fillna(0.0).rename_axis("job")
 
 
 def queues(path: str | os.PathLike[str]) -> QueueTree:

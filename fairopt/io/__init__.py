@@ -6,6 +6,7 @@
 * `queues`: queues of other schedulers as teams. `quantities`: amounts such as ``500m`` and ``64Gi``.
 * `quotas`: quotas of teams for CSV, Kubernetes, Kueue and Slurm.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
+* `gavel`: throughputs of jobs by type of device.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
 * `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.
 * `notes`: what readers return: arguments, and sentences on omissions and assumptions.

@@ -67,8 +67,8 @@ def flows(answer: Allocation, by: str = "path") -> pd.DataFrame:
     """
     if by not in BY:
         raise InvalidBlock(f"by is {by!r}; {nearest(str(by), BY)}")
-    found = OnNetwork(answer)
-    columns, index = {"path": found.paths, "demand": found.demands, "link": found.links}[by]()
+    network = OnNetwork(answer)
+    columns, index = {"path": network.paths, "demand": network.demands, "link": network.links}[by]()
     return pandas().DataFrame(columns, index=pandas().Index(index, name=by))
 
 
@@ -106,13 +106,13 @@ class OnNetwork:
 
     def _blocking(self, paths: Indices) -> str:
         """Few full links that block some paths: in turn the one that blocks most of those that are left."""
-        left, found = self.uses[paths] & self.full, list[str]()
+        left, blocking = self.uses[paths] & self.full, list[str]()
         while left.any():
             blocked = left.sum(axis=0)
             link = int(np.lexsort((-self.taken, -blocked))[0])
-            found.append(self.link_names[link])
+            blocking.append(self.link_names[link])
             left = left[~left[:, link]]
-        return ", ".join(found)
+        return ", ".join(blocking)
 
     def paths(self) -> tuple[dict[str, Any], list[str]]:
         """Columns by path."""

@@ -36,23 +36,24 @@ def demands_of(given: Any, links: Links) -> list[Demand]:
     one = np.ones(len(table))
     volumes = table.numbers(_VOLUME) if "volume" in table.columns else one * np.inf
     weights = table.numbers(_WEIGHT) if "weight" in table.columns else one
-    found: dict[str, Demand] = {}
+    demands: dict[str, Demand] = {}
     for row, (source, target, volume, weight) in enumerate(zip(*ends, volumes.tolist(), weights.tolist(), strict=True)):
         for column, node in zip(COLUMNS, (source, target), strict=False):
             if node not in links.nodes:
-                hint = nearest(node, links.nodes)
-                if node in links.labelled:
-                    hint = f"it is the label of {links.labelled[node]!r}, which names the node"
-                table.refuse(row, column, f"the graph has no node {node!r}; {hint}")
+                named = [name for name, at in links.nodes.items() if links.graph.nodes[at].get("label") == node]
+                fix = f"nodes are named by their ids; {node!r} is the label of {named[0]!r}" if named else ""
+                table.refuse(row, column, f"the graph has no node {node!r}; {fix or nearest(node, links.nodes)}")
         name = f"{source}{ONE_WAY}{target}"
         if source == target:
             table.refuse(row, "target", f"the demand {name} is from a node to itself; leave it out")
-        if name in found:
-            table.refuse(row, "source", f"the demand {name} is given twice; add up the volumes")
-        found[name] = Demand(name, links.nodes[source], links.nodes[target], volume, weight)
-    if not found:
+        if name in demands:
+            same = str(demands[name].source) == source
+            fix = "is given twice; add up the volumes" if same else "has the name of another; rename nodes"
+            table.refuse(row, "source", f"the demand {name} {fix}")
+        demands[name] = Demand(name, links.nodes[source], links.nodes[target], volume, weight)
+    if not demands:
         raise InvalidInstance(f"{table.path}: there are no demands; give rows (source, target, volume, weight)")
-    return [*found.values()]
+    return [*demands.values()]
 
 
 def _table(given: Any) -> InputTable:

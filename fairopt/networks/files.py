@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
 from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, networkx
 
@@ -65,30 +65,26 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
         ".gml": _of_gml,
         ".graphml": nx.parse_graphml,
         ".json": _of_json,
-        ".txt": _of_edges,
+        ".txt": lambda text: nx.parse_edgelist(
+            text.splitlines(), create_using=nx.MultiDiGraph, data=[("capacity", str)]
+        ),
     }
     reader = readers.get(place.suffix.lower())
     if reader is None:
         raise InvalidInstance(f"{place} is no graph by its name; {EXPECTED}")
     text = read_text(place, EXPECTED)
     try:
-        found = reader(text)
+        graph = reader(text)
     except Exception as error:  # networkx raises errors of many kinds
         words = " ".join(str(error).split())[:200]
         raise InvalidInstance(f"{place} cannot be read as a graph ({words}); {EXPECTED}") from error
-    return _single(found, capacity)
+    return _single(graph, capacity, place)
 
 
 def _of_gml(text: str) -> Any:
     """A graph of GML, which may have parallel links though it does not say so."""
     several = text if "multigraph" in text else re.sub(r"graph\s*\[", "graph [ multigraph 1 ", text, count=1)
     return networkx().parse_gml(several.splitlines(), label="id")
-
-
-def _of_edges(text: str) -> Any:
-    """A directed graph of lines with a source, a target and a capacity."""
-    nx = networkx()
-    return nx.parse_edgelist(text.splitlines(), create_using=nx.MultiDiGraph, data=[("capacity", str)])
 
 
 def _of_json(text: str) -> Any:
@@ -100,19 +96,22 @@ def _of_json(text: str) -> Any:
     return networkx().node_link_graph(data, edges=edges)
 
 
-def _single(graph: Any, capacity: str | float) -> Any:
+def _single(graph: Any, capacity: str | float, place: Path) -> Any:
     """A graph in which parallel links are one, of their total capacity."""
     nx = networkx()
     made = (nx.DiGraph if graph.is_directed() else nx.Graph)()
     made.graph.update(graph.graph)
     made.add_nodes_from(graph.nodes(data=True))
     attribute, usual = (capacity, None) if isinstance(capacity, str) else ("capacity", capacity)
+    known = {name for *_, data in graph.edges(data=True) for name in data}
+    if attribute != "capacity" and known and attribute not in known:
+        raise InvalidInstance(f"{place}: no link has {attribute!r}; {nearest(attribute, known)}")
     for a, b, data in graph.edges(data=True):
         if a == b:
             continue
         given = data.get(attribute, usual)
         room = None if given is None else capacity_of(f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}", given)
         before = made.edges[a, b].get("capacity") if made.has_edge(a, b) else 0.0
-        known = {} if room is None or before is None else {"capacity": before + room}
-        made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **known)
+        joined = {} if room is None or before is None else {"capacity": before + room}
+        made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **joined)
     return made

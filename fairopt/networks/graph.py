@@ -33,13 +33,12 @@ class Links:
             raise InvalidInstance(f"the graph is of type {type(graph).__name__}; give a networkx Graph or DiGraph")
         directed = graph.is_directed()
         self.graph = nx.DiGraph() if directed else nx.Graph()  # without links of zero capacity, which are down
-        self.graph.add_nodes_from(graph)
+        self.graph.add_nodes_from(graph.nodes(data=True))
         self.nodes: dict[str, Node] = {}
         for node in graph:
             other = self.nodes.setdefault(str(node), node)
             if other is not node:
                 raise InvalidInstance(f"the nodes {other!r} and {node!r} are both written {str(node)!r}; rename one")
-        self.labelled = {str(data["label"]): str(node) for node, data in graph.nodes(data=True) if "label" in data}
         self.names: list[str] = []
         self.capacities: list[float] = []
         self.number: dict[tuple[Node, Node], int] = {}

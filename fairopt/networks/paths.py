@@ -86,12 +86,12 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     if isinstance(capacity, bool) or not isinstance(capacity, (str, int, float)):
         raise InvalidInstance(f"capacity is {capacity!r}; give the name of an attribute of links, or one number")
     links = Links(graph, capacity)
-    found = demands_of(demands, links)
+    wanted = demands_of(demands, links)
     users: list[str] = []
     teams: list[str] = []
     rows: list[list[int]] = []
     fewer = 0
-    for demand in found:
+    for demand in wanted:
         routes = [*links.paths(demand.source, demand.target, paths)]
         if not routes:
             raise InvalidInstance(
@@ -101,14 +101,9 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         users += [f"{demand.name}/{k + 1}" for k in range(len(routes))]
         teams += [demand.name] * len(routes)
         rows += routes
-    if len(set(users)) < len(users):
-        name = next(one for one in users if users.count(one) > 1)
-        raise InvalidInstance(f"two paths are named {name}; rename nodes so that demands have names of their own")
-    with_volume = [demand for demand in found if demand.volume < np.inf]
+    with_volume = [demand for demand in wanted if demand.volume < np.inf]
     resources, capacities = [*links.names], [*links.capacities]
     if with_volume:
-        if FLOW in links.names:
-            raise InvalidInstance(f"a link is named {FLOW!r}, the name of the resource for volumes; rename its nodes")
         resources.append(FLOW)
         capacities.append(2 * sum(links.capacities))  # never full: a unit of flow takes a unit of some link
     limited = {demand.name for demand in with_volume}
@@ -120,7 +115,7 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     return Instance(
         table,
         capacities,
-        weights={demand.name: demand.weight for demand in found},
+        weights={demand.name: demand.weight for demand in wanted},
         users=users,
         resources=resources,
         servers=[NETWORK],
@@ -128,7 +123,7 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         limits=[
             {"name": f"volume of {d.name}", "resource": FLOW, "amount": d.volume, "of": [d.name]} for d in with_volume
         ],
-        notes=[f"{fewer:,} of {len(found):,} demands have fewer than {paths} paths"] if fewer else (),
+        notes=[f"{fewer:,} of {len(wanted):,} demands have fewer than {paths} paths"] if fewer else (),
     )
 
 

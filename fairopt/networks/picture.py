@@ -60,18 +60,18 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
 
     ax = new_figure(6.0, 4.2).subplots() if ax is None else ax
     check_axes(ax)
-    found = OnNetwork(answer)
-    ends = [_ends(name) for name in found.link_names]
+    network = OnNetwork(answer)
+    ends = [_ends(name) for name in network.link_names]
     at = _positions(graph, ends)
     lines = np.array([[at[a], at[b]] for a, b in ends]).reshape(-1, 2, 2)
     width = float(np.ptp(np.array([*at.values()]), axis=0).max(initial=0.0)) or 1.0
-    if any(ONE_WAY in name for name in found.link_names):
+    if any(ONE_WAY in name for name in network.link_names):
         lines = _beside(lines, APART * width)
-    idle = found.load <= 0
+    idle = network.load <= 0
     ax.add_collection(LineCollection([*lines[idle]], colors="#d0d0d0", linewidths=0.8))
-    shown = np.argsort(found.use[~idle], kind="stable")  # the fullest on top
+    shown = np.argsort(network.use[~idle], kind="stable")  # the fullest on top
     links = LineCollection([*lines[~idle][shown]], cmap=SHADES, linewidths=2.2, capstyle="round")
-    links.set_array(100 * found.use[~idle][shown])
+    links.set_array(100 * network.use[~idle][shown])
     links.set_clim(0, 100)
     ax.add_collection(links)
     x, y = np.array([*at.values()]).T
@@ -81,9 +81,9 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     ax.set_axis_off()
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale_view()
-    full, n = int(found.full.sum()), len(found.link_names)
+    full, n = int(network.full.sum()), len(network.link_names)
     name = cut(label(answer.policy), 40)
-    ax.set_title(escaped(f"{name}: {len(found.names):,} demands, {full:,} of {n:,} links full"), fontsize=9)
+    ax.set_title(escaped(f"{name}: {len(network.names):,} demands, {full:,} of {n:,} links full"), fontsize=9)
     colour_bar(links, ax, ax.figure, "use of links in %")
     fall_back_fonts(ax.figure)
     return ax
@@ -104,10 +104,9 @@ def _positions(graph: Any, ends: list[tuple[str, str]]) -> dict[str, Any]:
     for node in (node for pair in ends for node in pair):
         if node not in known:
             raise InvalidInstance(f"the graph has no node {node!r}, which a link of the answer has; give its own graph")
-    if all("pos" in data for data in known.values()):
-        return {name: np.asarray(data["pos"], dtype=float) for name, data in known.items()}
-    if all(key in data for data in known.values() for key in ON_EARTH):
-        return {name: np.array([float(data[key]) for key in ON_EARTH]) for name, data in known.items()}
+    for keys in (("pos",), ON_EARTH):
+        if all(key in data for data in known.values() for key in keys):
+            return {name: np.array([data[key] for key in keys], dtype=float).ravel() for name, data in known.items()}
     simple = nx.Graph(ends)
     simple.add_nodes_from(known)
     return dict(nx.spring_layout(simple, seed=0, iterations=200))

@@ -18,6 +18,7 @@ from fairopt.properties.feasible import require_feasible
 from fairopt.properties.names import (
     BY_NAME,
     OF_ALLOCATIONS,
+    OF_TEAMS,
     PROPERTIES,
     USUAL_CHECKS,
     percent,
@@ -27,7 +28,7 @@ from fairopt.properties.names import (
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
-from fairopt.properties.team_pareto import team_gain
+from fairopt.properties.team_pareto import levelled, team_gain
 from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
@@ -89,9 +90,10 @@ def check(
     allocation : Allocation
         Any allocation, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
-        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``. Only ``ef1`` and
-        ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with divisible
-        tasks.
+        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``; only
+        ``team-pareto`` if the policy leaves open how teams divide totals (`OfTeam` with ``inside="any"``). Only ``ef1``
+        and ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with
+        divisible tasks.
     tol : float, default 1e-6
         Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
         certified gap of 1e-6; check its envy with a larger ``tol``.
@@ -153,6 +155,12 @@ def check(
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
 
 
+def _leaves_users_open(allocation: Allocation) -> bool:
+    """Whether the policy compares teams and leaves open how they divide: users are ways of doing the same."""
+    share = levelled(allocation.policy)
+    return share is not None and share.inside == "any"
+
+
 def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
     """The verdict, with a sentence that says what constraints and whole tasks mean for it."""
     sentence, words = verdict.sentence, judged(verdict.name, allocation.policy, allocation.instance)
@@ -160,6 +168,8 @@ def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
         sentence = f"{sentence} ({words})" if words == ASIDE else f"{words}, {sentence}"
     if allocation.certificate.whole and verdict.holds is False and not COUNTINGS.get(verdict.name, TASKS).in_whole:
         sentence += " (in divisible tasks)"
+    if _leaves_users_open(allocation) and verdict.name not in OF_TEAMS:
+        sentence += " (of users, whose parts of their team's total the policy leaves open)"
     return replace(verdict, sentence=sentence)
 
 
@@ -294,6 +304,8 @@ envy_free, ef1, ef1_own = (partial(_envy, name) for name in COUNTINGS)
 
 def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     """Canonical names of the properties to check, in order."""
+    if properties is None and _leaves_users_open(allocation):
+        return ["team-pareto"]
     if properties is None:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()

@@ -8,6 +8,7 @@ team can; else teams are tried one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,15 +73,21 @@ def team_gain(allocation: Allocation, tol: float, clock: Clock) -> TeamGain:
     return TeamGain(share, tuple(names), totals, better, names[who] if who >= 0 else None, margin, max(worst, margin))
 
 
-def _share(allocation: Allocation) -> OfTeam:
-    """The teams' share that the policy compares, else the dominant share under the innermost label."""
-    policy = allocation.policy
+def levelled(policy: Any) -> OfTeam | None:
+    """The teams' share that a policy compares, if it compares one."""
     policy = policy.policy if isinstance(policy, ChangedByHand) else policy
     objective = getattr(policy, "objective", None)
     for block in objective.share_blocks() if isinstance(objective, Objective) else ():
         inner = block.share if isinstance(block, Surplus) else block
         if isinstance(inner, OfTeam):
             return inner
+    return None
+
+
+def _share(allocation: Allocation) -> OfTeam:
+    """The teams' share that the policy compares, else the dominant share under the innermost label."""
+    if (share := levelled(allocation.policy)) is not None:
+        return share
     by = allocation.instance.teams.outermost_first
     if not by:
         raise InvalidBlock("team-pareto is of teams, and users have none; leave it out, or give teams={'team': [...]}")

@@ -29,8 +29,8 @@ def network_tables(allocation: Allocation, rows: int) -> tuple[list[Table], list
     """
     if not on_network(allocation.instance):
         return [], []
-    found = OnNetwork(allocation)
-    columns, demands = found.demands()
+    network = OnNetwork(allocation)
+    columns, demands = network.demands()
     shown = both_ends(columns["level"], rows)
     left = {key: [columns[key][t] for t in shown] for key in columns}
     about = [Column("flow", numbers(left["flow"]))]
@@ -43,12 +43,12 @@ def network_tables(allocation: Allocation, rows: int) -> tuple[list[Table], list
     which = "" if len(shown) == len(demands) else f" ({len(shown)} of {len(demands):,})"
     title = "Flow of each demand" + " (the smallest and the largest per weight)" * bool(which)
     tables = [Table(title, _names(f"demand{which}", demands, shown), [about])]
-    fullest = np.argsort(-found.use, kind="stable")[:rows].tolist()
-    which = "" if len(fullest) == len(found.use) else f" ({len(fullest)} of {len(found.use):,})"
-    use = [f"{100 * found.use[k]:.1f}%" for k in fullest]
-    units = [Column("flow", numbers(found.load[fullest])), Column("capacity", numbers(found.capacity[fullest]))]
+    fullest = np.argsort(-network.use, kind="stable")[:rows].tolist()
+    which = "" if len(fullest) == len(network.use) else f" ({len(fullest)} of {len(network.use):,})"
+    use = [f"{100 * network.use[k]:.1f}%" for k in fullest]
+    units = [Column("flow", numbers(network.load[fullest])), Column("capacity", numbers(network.capacity[fullest]))]
     tables.append(
-        Table("Use of links", _names(f"link{which}", found.link_names, fullest), [[Column("use", use), *units]])
+        Table("Use of links", _names(f"link{which}", network.link_names, fullest), [[Column("use", use), *units]])
     )
     more = f"not shown: {len(allocation.tasks):,} paths; --all shows them, and fairopt.networks.flows has tables"
     return tables, [more]

@@ -100,6 +100,7 @@ def test_flows_need_an_answer_on_a_network() -> None:
 
 
 MULTI = nx.MultiDiGraph([("a", "b"), ("a", "b")])
+ODD_DEMANDS = ring(("a", "x", 1), ("a->b", "x", 1), ("x", "b->c", 1), ("x", "c", 1))
 ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
 
 
@@ -124,6 +125,7 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (ring(("a", "a", 1)), [("a", "b")], {}, "from a node to itself"),
         (ring((1, "1", 1)), [("1", "1")], {}, "both written '1'"),
         (MULTI, [("a", "b")], {"capacity": 1}, "two links are named a->b"),
+        (ODD_DEMANDS, [("a", "b->c"), ("a->b", "c")], {}, "the demand a->b->c has the name of another; rename nodes"),
         (ODD_NAMES, [("a", "b->c")], {}, "two links are named a->b->c"),
         ({"a": "b"}, [("a", "b")], {}, "the graph is of type dict"),
     ],
@@ -147,15 +149,6 @@ def test_parallel_links_of_a_file_are_one(tmp_path: Path) -> None:
     assert fo.networks.instance(graph, [(0, 1)]).capacities.tolist() == [[1.25e10]]
     usual = fo.networks.read(tmp_path / "two.gml", capacity=40)
     assert [data["capacity"] for *_, data in usual.edges(data=True)] == [80]
-
-
-def test_a_label_of_gml_in_a_demand_is_refused_with_the_name_of_the_node(tmp_path: Path) -> None:
-    (tmp_path / "two.gml").write_text(GML)
-    graph = fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeedRaw")
-    with pytest.raises(InvalidInstance, match="no node 'Graz'; it is the label of '1'"):
-        fo.networks.instance(graph, [(0, "Graz")])
-    with pytest.raises(InvalidInstance, match="no node 'Linz'; known: 0, 1"):
-        fo.networks.instance(graph, [(0, "Linz")])
 
 
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
@@ -196,6 +189,29 @@ def test_a_capacity_of_a_file_that_is_no_number_is_named(tmp_path: Path) -> None
         fo.networks.read(tmp_path / "g.txt")
 
 
+def test_an_attribute_that_no_link_has_is_named(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    with pytest.raises(InvalidInstance, match="no link has 'LinkSpeed'; did you mean 'LinkSpeedRaw'"):
+        fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeed")
+
+
+def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML)
+    graph = fo.networks.read(tmp_path / "two.gml", capacity=1)
+    with pytest.raises(
+        InvalidInstance, match="no node 'Wien'; nodes are named by their ids; 'Wien' is the label of '0'"
+    ):
+        fo.networks.instance(graph, [("Wien", 1)])
+
+
+def test_checks_are_of_demands() -> None:
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
+    assert [*fo.check(answer)] == ["team-pareto"]
+    assert fo.check(answer).ok
+    envy = fo.check(answer, "envy-free")["envy-free"]
+    assert envy.sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+
+
 def test_a_picture_shows_use_and_needs_the_nodes() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
     answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
@@ -206,6 +222,23 @@ def test_a_picture_shows_use_and_needs_the_nodes() -> None:
     assert {text.get_text() for text in ax.texts} == {"a", "b", "c"}
     with pytest.raises(InvalidInstance, match="the graph has no node"):
         fo.networks.plot(answer, nx.path_graph(3))
+
+
+@pytest.mark.parametrize(
+    ("links", "demands", "message"),
+    [
+        ("a b 1", "b,a", "the demand b->a has no path over links with capacity"),
+        ("a b -1", "a,b", "the link a->b has the capacity '-1'; give a finite number >= 0"),
+        ("x->y z 1\nx y->z 1", "x,y->z", "two links are named x->y->z; rename nodes"),
+        ("a b 1", "a,a", "line 2, column 'target': the demand a->a is from a node to itself"),
+    ],
+)
+def test_bad_input_of_the_command_line(tmp_path: Path, links: str, demands: str, message: str) -> None:
+    (tmp_path / "g.txt").write_text(links)
+    (tmp_path / "d.csv").write_text(f"source,target\n{demands}\n")
+    code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"))
+    assert code == 2
+    assert message in " ".join(out.split())
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -227,3 +260,19 @@ def test_the_command_line_compares_demands(tmp_path: Path) -> None:
         "drf compares the 3 users, and not their teams; without --policy demands are compared"
         in " ".join(out.split()).lower()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("g.gml", (), "this is a graph and needs demands"),
+        ("c.json", ("--paths", "3"), "--paths is for graphs and needs"),
+    ],
+)
+def test_a_graph_on_the_command_line_needs_demands(
+    tmp_path: Path, name: str, option: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / name).write_text(GML if name == "g.gml" else '{"demands": [[1]], "capacities": [1]}')
+    code, out = command("solve", str(tmp_path / name), *option)
+    assert code == 2
+    assert message in " ".join(out.split())

@@ -26,6 +26,7 @@ from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers.columns import likely_columns
 from fairopt.solve.numbers.level_program import STEP, NumberPrograms
+from fairopt.solve.numbers.polish import polished
 from fairopt.solve.settings import Proposals, Settings
 
 PAID = 1e-9  # of what a level's numbers pay: prices below are noise
@@ -61,8 +62,9 @@ def solve_leximin_of_numbers(program: Program, settings: Settings) -> Proposals:
     except _SolverFailed as failure:
         yield Proposal("levels", attempt=Try("HIGHS", str(failure), 0.0))
         return
+    duals = [polished(levels.bounds, dual, levels.tasks) for dual in levels.duals]
     attempt = Try("HIGHS", f"optimal ({levels.programs.solves} programs)", 0.0)
-    yield Proposal("levels", repair(program, levels.tasks), NumberLevels(levels.duals, levels.prices), attempt=attempt)
+    yield Proposal("levels", repair(program, levels.tasks), NumberLevels(duals, levels.prices), attempt=attempt)
 
 
 def open_columns(bounds: NumberBounds) -> tuple[Indices, Float]:

@@ -1,0 +1,44 @@
+"""Prices of levels whose ties are exact to rounding.
+
+HiGHS rounds prices relative to the largest. Where a user has tasks on several servers, at what should be one cost, a
+small price is then rounded by more than the tie of `COST_TIE` that proofs allow. One step of refinement corrects all
+prices relative to themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
+
+
+def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual:
+    """A level's dual solution, in which costs tie on pairs with tasks if they did but for rounding."""
+    program, pairs = bounds.program, bounds.pairs
+    held = bounds.at_reduced_cost(dual, tasks)[0]
+    if program.single or (held <= GAP_TOLERANCE * bounds.units(bounds.at(tasks))).all():
+        return dual
+    of_user = pairs.sum(tasks)
+    some = np.flatnonzero(tasks > NOISE * of_user[pairs.user])
+    user, number = pairs.user[some], bounds.number[some]
+    reduced = bounds.reduced_costs(dual)[some]
+    full = of_user >= program.most * (1 - NOISE)  # whose limit has a multiplier
+    limit = np.where(
+        full, np.bincount(user, reduced, len(full)) / np.maximum(np.bincount(user, minlength=len(full)), 1), 0
+    )
+    prices, of_numbers = np.maximum(dual.prices, 0.0), np.maximum(dual.of_numbers, 0.0)
+    cost = sp.csr_array(pairs.loads)[:, some].T @ sp.diags_array(prices)
+    paid, at = of_numbers[number] * bounds.c[some], np.arange(len(some))
+    shape = [(len(some), len(one)) for one in (of_numbers, limit)]
+    terms = [cost, sp.csr_array((-paid, (at, number)), shape[0]), sp.csr_array((-limit[user], (at, user)), shape[1])]
+    size = np.maximum(cost.sum(axis=1) + paid, np.finfo(float).tiny)
+    step = sp.linalg.lsmr(sp.diags_array(1 / size) @ sp.hstack(terms), (limit[user] - reduced) / size, atol=0, btol=0)[
+        0
+    ]
+    n, m = len(prices), len(of_numbers)
+    return replace(dual, prices=prices * (1 + step[:n]), of_numbers=of_numbers * (1 + step[n : n + m]))

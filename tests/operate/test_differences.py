@@ -108,6 +108,12 @@ def test_teams_count_all_members_on_both_sides() -> None:
     assert found.whole.gains("team").states == ("gains", "loses")
 
 
+def test_users_who_come_and_go_are_neither_gains_nor_losses() -> None:
+    found = diff(POOL, POOL.replace(users=["c", "d"]))
+    assert found.sentences[1] == "no user that is in both gains or loses"
+    assert found.steps["jobs"].changes == ("without a", "without b", "with c", "with d")
+
+
 def test_a_resource_of_one_answer_comes_with_the_jobs() -> None:
     old = fo.Instance([[1], [1]], [[10], [4]], users=["a", "b"], resources=["cpu"], servers=["s", "t"])
     new = fo.Instance(

@@ -223,8 +223,10 @@ class Source:
     def _network(self) -> Instance:
         """The instance of a graph and its demands, each link with its ``capacity``, by default that of the graph."""
         if "demands" not in self.options:
+            options = [f"--{name.replace('_', '-')} is for graphs" for name in OF_GRAPHS if name in self.options]
             raise InvalidInstance(
-                f"{self._name} is a graph without demands; give --demands FILE.csv with source,target"
+                f"{self._name}: {(options or ['this is a graph'])[0]} and needs demands; give --demands FILE.csv with "
+                "source,target"
             )
         others = [name for name in self.options if name not in (*OF_GRAPHS, "full_demand")]
         if others:

@@ -90,6 +90,8 @@ def _of_gml(text: str) -> Any:
 def _of_json(text: str) -> Any:
     """A graph of nodes and links, under the names that networkx gives them now or gave them before."""
     data = json.loads(text)
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
+        raise InvalidInstance("it has no list of nodes")
     edges = "edges" if "edges" in data else "links"
     return networkx().node_link_graph(data, edges=edges)
 

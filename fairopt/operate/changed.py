@@ -156,7 +156,8 @@ def _users(there: Instance, elsewhere: Instance, word: str) -> list[str]:
     for by in there.teams.outermost_first if left else ():
         for name in there.teams.labelling(by).names:
             members = [there.users[j] for j in there.teams.names.get(name, ())]
-            if members and [name] != members and all(user in left for user in members):
+            whole = name not in elsewhere.teams.names and all(user in left for user in members)
+            if members and [name] != members and whole:
                 out.append(f"{word} {by} {name}" + f" ({len(members)} users)" * (len(members) > 1))
                 for user in members:
                     del left[user]

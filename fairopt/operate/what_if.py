@@ -427,7 +427,8 @@ def _who(found: WhatIf) -> str:
     by, gains = found.shown
     sides = [[r for r in gains.largest_first if gains.states[r] == state] for state in (GAINS, LOSES)]
     if not any(sides):
-        return f"no {by} gains or loses"
+        of_both = {GAINS, LOSES, EVEN}.issuperset(gains.states)
+        return f"no {by} gains or loses" if of_both else f"no {by} that is in both gains or loses"
     parts = []
     for verb, rows in zip((GAINS, LOSES), sides, strict=True):
         some = [f"{shorter(gains.names[r])} {verb} {_amount(gains, r, by)}" for r in rows[:NAMED]]

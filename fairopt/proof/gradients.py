@@ -43,14 +43,14 @@ def gradient(expression: cp.Expression) -> Gradient:
     if expression.parameters():
         return dict(expression.grad)
     if expression.is_affine():
-        return dict(affine_slopes(expression))
+        return _of_affine(expression)
     atoms = list[tuple[cp.Expression, cp.Variable]]()
     if not isinstance(expression, cp.atoms.affine.affine_atom.AffAtom):
         stands_for = [_with_value(argument) for argument in expression.args]
         outer: Gradient = expression.copy(stands_for).grad
         atoms = [(one, v) for one, v in zip(expression.args, stands_for, strict=True) if v in outer]
     else:
-        outer = affine_slopes(_without_atoms(expression, atoms))
+        outer = _of_affine(_without_atoms(expression, atoms))
     inner = {v for _, v in atoms}
     found = {v: slopes for v, slopes in outer.items() if v not in inner}
     for atom, v in atoms:
@@ -61,6 +61,14 @@ def gradient(expression: cp.Expression) -> Gradient:
                 part = as_matrix(slopes) @ as_matrix(outer[v])
                 found[variable] = part + found[variable] if variable in found else part
     return found
+
+
+def _of_affine(expression: cp.Expression) -> Gradient:
+    """The gradient of an affine expression; CVXPY writes some atoms, such as `cumsum`, with constraints only."""
+    try:
+        return dict(affine_slopes(expression))
+    except NotImplementedError:
+        return dict(expression.grad)
 
 
 def _with_value(expression: cp.Expression) -> cp.Expression:

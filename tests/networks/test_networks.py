@@ -170,7 +170,8 @@ def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
     [
         ("g.gml", "graph [ node [ id 0", "cannot be read as a graph"),
         ("g.gml", "nodes: a, b", "cannot be read as a graph"),
-        ("g.json", '{"nodes": 3}', "cannot be read as a graph"),
+        ("g.json", '{"nodes": 3}', "it has no list of nodes"),
+        ("g.json", '{"users": []}', "it has no list of nodes"),
         ("g.json", "[", "cannot be read as a graph"),
         ("g.graphml", "<html/>", "cannot be read as a graph"),
         ("g.csv", "a,b", "is no graph by its name"),
@@ -259,3 +260,19 @@ def test_the_command_line_compares_demands(tmp_path: Path) -> None:
         "drf compares the 3 users, and not their teams; without --policy demands are compared"
         in " ".join(out.split()).lower()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("g.gml", (), "this is a graph and needs demands"),
+        ("c.json", ("--paths", "3"), "--paths is for graphs and needs"),
+    ],
+)
+def test_a_graph_on_the_command_line_needs_demands(
+    tmp_path: Path, name: str, option: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / name).write_text(GML if name == "g.gml" else '{"demands": [[1]], "capacities": [1]}')
+    code, out = command("solve", str(tmp_path / name), *option)
+    assert code == 2
+    assert message in " ".join(out.split())

@@ -104,8 +104,14 @@ def test_teams_count_all_members_on_both_sides() -> None:
     new = of(users=["train", "parse", "tune-2"], task_limits=[9, 10, 4])
     found = diff(of(), new, fo.HDRF())
     assert added(found, "team") == {"jobs": {"vision": 1, "nlp": -1}}  # 5 GPUs each of 10; then 6 and 4
-    assert found.steps["jobs"].changes == ("without team nlp", "with team nlp")
+    assert found.steps["jobs"].changes == ("without tune", "with tune-2")  # nlp is in both
     assert found.whole.gains("team").states == ("gains", "loses")
+
+
+def test_users_who_come_and_go_are_neither_gains_nor_losses() -> None:
+    found = diff(POOL, POOL.replace(users=["c", "d"]))
+    assert found.sentences[1] == "no user that is in both gains or loses"
+    assert found.steps["jobs"].changes == ("without a", "without b", "with c", "with d")
 
 
 def test_a_resource_of_one_answer_comes_with_the_jobs() -> None:

@@ -42,3 +42,12 @@ def test_there_is_no_gradient_outside_the_domain() -> None:
     x.value = np.array([1.0, 0.0, -1.0])
     assert gradients_of(cp.sum(cp.log(x)), [x]) == [None]
     assert gradients_of(2 * cp.sum(cp.log(x)) + y, [x])[0] is None
+
+
+def test_affine_atoms_that_cvxpy_writes_with_constraints_have_gradients() -> None:
+    x = cp.Variable(3)
+    x.save_value(np.array([1.0, 2.0, 3.0]))
+    (slopes,) = gradients_of(2 * cp.cumsum(x) + cp.sum(cp.square(x)), [x])
+    assert slopes is not None
+    expected = 2 * np.triu(np.ones((3, 3))) + 2 * np.array([[1.0], [2.0], [3.0]])
+    assert np.array_equal(slopes.toarray(), expected)

@@ -4,7 +4,8 @@ A team whose members touch no row that binds is filled by itself: its members ri
 Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one pool what they do not
 connect is solved apart. There the members that are still free rise together, each up to its own team's level, until
 rows stop some of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is
-found by Newton's method on linear programs which differ in one column and in bounds, from the last basis.
+found by Newton's method on linear programs which differ in one column and in bounds, from the last basis. All programs
+together have so many steps; then the split is left open.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from fairopt.solve.settings import Settings
 NEAR = 1e-10  # relative: levels that near are one
 CLOSE = 1e-8  # of an equal part of a team's total: members that near to their team's level are at it
 PAID = 1e-9  # of what a level's members pay: prices below are noise
-BUSY = 1.3  # times what a row holds where each team is by itself: what it may hold
+BUSY = 0.3  # of the terms of a row where each team is by itself: by how much more it may hold
 SHRUNK = 0.6  # of columns: where programs are written anew
 MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
-STEPS = 5  # of the simplex method, times rows and columns: where it cycles
+MOST_WORK = 2e6  # of all programs, steps of the simplex method times rows and columns: 0.2 s
+SETUP = 50  # steps that take as long as giving a program to HiGHS and refining its answer
+LONG = 3  # times the rows and columns squared of the largest program, where that is more
 MOST_STEPS = 60  # of Newton's method
 
 
@@ -59,6 +62,7 @@ class Split:
 
     def __init__(self, inside: InsideTeams, settings: Settings) -> None:
         self.inside, self.settings, self.programs = inside, settings, 0
+        self.work, self.most_work = 0.0, MOST_WORK
         self.duals: list[SplitDual] = []
         self.tasks = inside.tasks
 
@@ -70,7 +74,8 @@ class Split:
         every, columns = np.arange(len(inside.low)), np.arange(len(inside.user))
         active = np.ones(len(inside.low), dtype=bool)
         if inside.single:  # those that are full, or may be
-            used = np.maximum(inside.table @ first * BUSY, inside.table @ inside.tasks)
+            used = inside.table @ first + BUSY * (inside.sizes @ first)
+            used = np.maximum(used, inside.table @ inside.tasks)
             active = (used >= inside.high * (1 - NOISE)) | np.isfinite(inside.low)
         while True:
             self.tasks, self.duals = first.copy(), []
@@ -166,6 +171,7 @@ class _Part:
         self.totals_table = sp.csr_array(inside.totals_table[teams][:, columns])
         self.tasks = split.reached[columns]
         self.floor, self.free = split.floor[self.members], split.free[self.members]
+        self.bounds: list[tuple[SplitDual, float]] = []  # multipliers so far, and what they pay at most
         self._write()
 
     def per_member(self, by_column: Float) -> Float:
@@ -194,11 +200,21 @@ class _Part:
             np.concatenate([shares * self.of_teams[of_team], shares[mine] / self.unit[self.others][member]]),
         )
         used = self.table @ self.tasks
-        self.kept = np.flatnonzero((used >= self.high - NEAR / self.of_rows) | (used <= self.low + NEAR / self.of_rows))
+        self.kept = self.worst(np.maximum(used - self.high, self.low - used) * self.of_rows, -NEAR)
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
         self.sizes: tuple[float, ...] = SIZES
         self._assemble()
+
+    def worst(self, beyond: Float, least: float) -> Indices:
+        """The rows that are beyond their bounds by more than that; of many the worst of each column and sign."""
+        rows = np.flatnonzero(beyond > least)
+        if len(rows) <= len(self.columns):
+            return rows
+        table = sp.coo_array(self.scaled[rows])
+        key = 2 * table.col + (table.data > 0)
+        order = np.lexsort((-beyond[rows][table.row], key))
+        return rows[np.unique(table.row[order[np.unique(key[order], return_index=True)[1]]])]
 
     def _assemble(self) -> None:
         """Write the rows that are kept below those of teams and members, with a column for z."""
@@ -209,7 +225,7 @@ class _Part:
         column = np.concatenate([column, kept.col, np.full(n, p)])
         entries = np.concatenate([entries, kept.data, np.ones(n)])
         self.template = sp.csc_array((entries, (row, column)), shape=(n, p + 1))
-        self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
+        self.split.most_work = max(self.split.most_work, LONG * float(sum(self.template.shape)) ** 2)
 
     def fill(self) -> None:
         """Fix members level by level; without the teams that are settled once these are many."""
@@ -252,8 +268,7 @@ class _Part:
         The multipliers bound that level; there are none if all are at their end.
         """
         free, w = self.free, self.w
-        top, dual = float((end / w)[free].max()), None
-        first = np.zeros(int(free.sum()), dtype=np.intp)
+        top, dual = self.bound(end)
         for _ in range(MOST_STEPS):
             start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
             rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)
@@ -264,14 +279,37 @@ class _Part:
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
                 self.floor = reached
                 break
-            pi, low = solved.of_members[self.members][free], (self.floor / w)[free]
-            ends = np.maximum((end / w)[free], low)
-            root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])
-            rounded, top, dual = root >= top * (1 - NEAR), root, solved
+            self.bounds.append((solved, float(solved.of_members[self.members] @ (start + part * rates))))
+            root, dual = self.bound(end, fresh=True)
+            rounded, top = root >= top * (1 - NEAR), root
             if rounded or (np.minimum(root * w, end) <= reached + CLOSE * self.unit)[free].all():
                 self.floor = reached
                 break
         return dual
+
+    def bound(self, end: Float, fresh: bool = False) -> tuple[float, SplitDual | None]:
+        """The least bound on the level of the free members, and its multipliers; none if all may be at their end.
+
+        Multipliers of earlier programs bound what members have now too, since only floors differ; but where what
+        free members pay is noise. The last ones, if ``fresh``, are of the present floors.
+        """
+        free, w = self.free, self.w
+        top, dual = float((end / w)[free].max()), None
+        if not self.bounds:
+            return top, dual
+        of_members = np.array([one.of_members[self.members] for one, _ in self.bounds])
+        left = np.array([value for _, value in self.bounds]) - of_members[:, ~free] @ self.floor[~free]
+        slopes, paid = of_members[:, free] * w[free], of_members * self.unit
+        noise = np.where(fresh & (np.arange(len(paid)) == len(paid) - 1), 0.0, PAID)
+        some, low = np.flatnonzero(paid[:, free].max(axis=1) > noise * paid.max(axis=1)), (self.floor / w)[free]
+        self.bounds = [self.bounds[k] for k in some]  # free members only get fewer
+        if not len(some):
+            return top, dual
+        ends, n = np.maximum((end / w)[free], low), len(some)
+        group = np.repeat(np.arange(n), len(low))
+        roots = risen(group, slopes[some].ravel(), np.tile(low, n), np.tile(ends, n), left[some])
+        best = int(np.argmin(roots))
+        return (float(roots[best]), self.bounds[best][0]) if roots[best] < top else (top, dual)
 
     def solve(self, floor: Float, rates: Float) -> tuple[float, SplitDual]:
         """The largest z <= 1 such that all members have ``floor + rates z``, and its dual solution.
@@ -311,11 +349,11 @@ class _Part:
             z = min(max(float(simplex.values[p]), 0.0), largest)
             tasks = np.maximum(simplex.values[:p], 0.0) * self.scale + based + rate * z
             used = self.table @ tasks
-            broken = np.maximum(used - high, low - used) * self.of_rows > NEAR
-            broken[kept] = False
-            if not broken.any():
+            beyond = np.maximum(used - high, low - used) * self.of_rows
+            beyond[kept] = -np.inf
+            added, first = self.worst(beyond, NEAR), DUAL
+            if not len(added):
                 break
-            added, first = np.flatnonzero(broken), DUAL
             self.kept = np.append(kept, added)
             self.basis = simplex.of_columns, np.append(simplex.of_rows, np.full(len(added), BASIC))
             self._assemble()
@@ -337,6 +375,10 @@ class _Part:
         split, simplex = self.split, self.simplex
         if split.settings.clock.late:
             raise _SolverFailed(LATE)
+        size_of_all = sum(self.template.shape)
+        steps_left = int((split.most_work - split.work) / size_of_all) - SETUP
+        if steps_left <= 0:
+            raise _SolverFailed(f"{split.programs} programs are not enough")
         split.programs += 1
         entries = self.template.data.copy()
         entries[self.template.indptr[-2] :] = of_z
@@ -344,9 +386,12 @@ class _Part:
         costs = np.append(np.zeros(len(self.columns)), -1.0)
         if self.basis is None:
             self.basis = self.first_basis(len(rows[0]))
+        simplex.highs.setOptionValue("simplex_iteration_limit", steps_left)
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(split.settings.clock, first):
+            solved = simplex.run(split.settings.clock, first)
+            split.work += (SETUP + max(simplex.highs.getInfo().simplex_iteration_count, 0)) * size_of_all
+            if solved:
                 self.sizes = SIZES[SIZES.index(size) :]
                 break
         else:

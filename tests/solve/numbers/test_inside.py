@@ -1,6 +1,8 @@
 """The split of totals inside teams: against exact fractions, and that a wrong one is not called proved."""
 
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from oracle.exact_lp import leximin
 from solve.numbers.test_leximin import drawn, exact_of, paths, summed
 
 import fairopt as fo
+from fairopt.blocks.rows import Rows
 from fairopt.proof.inside_teams import InsideTeams
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers import inside as method
@@ -49,6 +52,47 @@ def test_splits_are_the_exact_leximin_given_the_totals(seed, objective, servers)
         return
     assert PROVED in answer.certificate.note
     assert_leximin_inside(answer, totals, exact.forms(exact.dominant()), exact)
+
+
+@dataclass(frozen=True, repr=False)
+class Near(fo.Constraint):
+    """No user has over ``times`` as many tasks as another."""
+
+    times: float
+
+    def rows(self, pairs):
+        some = np.array(list(permutations(range(pairs.totals.shape[0]), 2))).T
+        return {"near": Rows(pairs.totals[some[0]] - self.times * pairs.totals[some[1]])}
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("objective", ["least", "Nash", "total"])
+@pytest.mark.parametrize("seed", range(3))
+def test_splits_under_rows_of_all_pairs_are_exact(seed, objective, servers):
+    rng = np.random.default_rng(seed)
+    n, times = 8, 3
+    instance = fo.Instance(
+        rng.integers(1, 9, (n, 2)), rng.integers(20, 60, (servers, 2)), teams={"team": list("aaaabbbb")}
+    )
+    exact = exact_of(instance)
+    users = np.array([j for j, _ in exact.pairs])
+    for one, other in permutations(range(n), 2):
+        exact.rows.append(([Fraction(int(j == one) - times * int(j == other)) for j in users], Fraction(0)))
+    totals = summed(instance, exact, exact.forms(exact.dominant(), per_weight=False), "team")
+    answer = fo.Policy(OBJECTIVES[objective](fo.OfTeam()), [Near(times)]).allocate(instance)
+    assert PROVED in answer.certificate.note
+    assert_leximin_inside(answer, totals, exact.forms(exact.dominant()), exact)
+
+
+def test_a_split_that_takes_too_many_steps_is_left_open(monkeypatch):
+    instance = fo.Instance([[1, 2], [2, 1], [1, 3], [3, 1]], [[9, 8], [7, 9]], teams={"team": list("abab")})
+    policy = fo.Policy(fo.Total(fo.OfTeam(fo.Tasks())), [Near(3)])
+    assert PROVED in policy.allocate(instance).certificate.note
+    monkeypatch.setattr(method, "MOST_WORK", 0)
+    monkeypatch.setattr(method, "LONG", 0)
+    answer = policy.allocate(instance)
+    assert answer.certificate.ok
+    assert answer.certificate.note == "the split of totals inside each team is one of several"
 
 
 @pytest.mark.parametrize("objective", ["least", "Nash", "leximin"])

@@ -160,7 +160,7 @@ def audit(
     >>> report["pe"].verdict
     'not refuted on 200 instances'
     >>> print(report["si"].witness)
-    user 'user2' runs 0.3333 tasks, where its own slice would run 0.5: ... (verified: exact fractions)
+    user 'user2' runs 0.1667 tasks, where its own slice would run 0.25: ... (verified: exact fractions)
     """
     if not is_mechanism(policy):
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"

@@ -17,7 +17,7 @@ from fairopt.io.documents import objects_of
 from fairopt.io.json_text import checked, shown
 from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.kueue import JOB_UID, LOCAL_QUEUE, KueueObjects, Template, Workload
-from fairopt.io.kubernetes.objects import add_unique, as_mapping, at_places, part
+from fairopt.io.kubernetes.objects import add_unique, as_mapping, at_places, in_note, part
 from fairopt.io.kubernetes.unread import QUEUE, queue_named
 from fairopt.io.notes import Notes
 from fairopt.io.quantities import part_of, quantity
@@ -127,9 +127,8 @@ def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes,
     for item, place in at_places(document):
         kind, named = kind_of(item), item.get("kind")
         if kind is None and isinstance(named, str) and named in READ:  # of another group
-            notes.add(
-                "{object} of the kind {kind} {is} not read", f"{place} of {shown(item['apiVersion'])}", kind=named
-            )
+            example = f"{in_note(place)} of {shown(item['apiVersion'])}"
+            notes.add("{object} of the kind {kind} {is} not read", example, kind=named)
         elif kind is not None and not objects.counts_elsewhere(item):
             workload = objects.workload(item, kind, place)
             if workload is not None:
@@ -214,7 +213,7 @@ class _Manifests:
             return None
         sets = list(self._sets(item, kind, space, place))
         if not sets:
-            self._notes.add("{object} without a template of pods {was} left out", place)
+            self._notes.add("{object} without a template of pods {was} left out", in_note(place))
             return None
         least = next((k for path in _LEAST if isinstance(k := _get(item, path), int)), None)
         marks = part(metadata, "annotations")

@@ -318,6 +318,11 @@ def _named(place: str, item: Mapping[str, Any], kind: str) -> str:
     return f"{place} ({shown_key((f'{space}/' if space else '') + metadata['name'])})".lstrip()
 
 
+def in_note(place: str) -> str:
+    """A place as notes have it, in parentheses: of a document that is one object its name alone."""
+    return place[1:-1] if place.startswith("(") else place
+
+
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """A value, or an empty mapping in place of anything else."""
     return value if isinstance(value, Mapping) else {}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairopt.io.json_text import shown_key
-from fairopt.io.kubernetes.objects import Pod, as_mapping, at_places, part
+from fairopt.io.kubernetes.objects import Pod, as_mapping, at_places, in_note, part
 from fairopt.io.notes import Notes
 from fairopt.io.queues.kubernetes_objects import LABELS
 
@@ -68,7 +68,8 @@ def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[
         kind, group = item.get("kind"), str(item.get("apiVersion", "")).partition("/")[0]
         least = _least(part(item, "spec")) if kind == "PodGroup" else 0
         if not isinstance(kind, str) or kind not in read:
-            out.append(Other(shown_key(kind) if isinstance(kind, str) else _NONE, _GROUPS.get(group, ""), place))
+            named = shown_key(kind) if isinstance(kind, str) else _NONE
+            out.append(Other(named, _GROUPS.get(group, ""), in_note(place)))
         elif least > 1:
             gangs.append(f"{shown_key(str(part(item, 'metadata').get('name')))}: {least} pods")
     return out, gangs
@@ -86,8 +87,6 @@ def _least(spec: Mapping[str, Any]) -> int:
 def unread_kinds(others: Sequence[Other], of: str) -> str:
     """The end of an error that names kinds that are there and not read, with a place of each; ``of`` as for notes."""
     places = {one.kind: one.place for one in reversed(_unread(others, of))}
-    alone = [kind for kind, place in places.items() if place.startswith("(")]  # without a document before its name
-    places |= {kind: places[kind][1:-1] for kind in alone}
     named = [f"{kind} ({place})" if place else kind for kind, place in reversed(places.items())]
     return f"; not read is what is of the kind{'s' * (len(named) > 1)} {', '.join(named[:5])}" if named else ""
 

@@ -197,6 +197,21 @@ def test_a_kind_of_this_name_in_another_group_is_not_read(tmp_path):
     assert cluster.task_limits.tolist() == [2] and note in cluster.notes
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "Thing"}, "not read is what is of the kind Thing (team/x)"),
+        ({"apiVersion": "example.com/v1"}, '1 object of the kind Job is not read (team/x of "example.com/v1")'),
+    ],
+)
+def test_a_document_that_is_one_object_is_named_in_single_parentheses(tmp_path, changes, said):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(job() | changes))
+    with pytest.raises(fo.errors.InvalidInstance) as error:
+        fo.read(path, capacity={"cpu": 8, "memory": 8})
+    assert said in str(error.value)
+
+
 def test_queues_of_two_namespaces_with_one_name_are_two():
     there = [{"name": name, "namespace": "b", "labels": {QUEUE: queue}} for name, queue in (("y", "q"), ("z", "r"))]
     items = [node(), job(queue="q"), {**job(), "metadata": there[0]}]
@@ -541,7 +556,7 @@ def test_what_is_not_read_is_named_with_what_would_be(tmp_path):
     with pytest.raises(InvalidInstance, match=r"kind Workflow \(w\); the kinds that are read: AppWrapper, .*TrainJob"):
         read_all(tmp_path, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}})
     bare = thing("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", spec={"trainer": {"numNodes": 2}})
-    with pytest.raises(InvalidInstance, match=r"1 object without a template of pods was left out \(\(team/t\)\)"):
+    with pytest.raises(InvalidInstance, match=r"1 object without a template of pods was left out \(team/t\)"):
         read_all(tmp_path, bare)
 
 

@@ -169,7 +169,7 @@ class _Filling:
     ) -> None:
         self.limits = work.limits[users]
         self.unit = np.maximum(self.limits, FULL)
-        for k in np.flatnonzero(np.isinf(self.limits)):  # what fills its servers
+        for k in np.flatnonzero(np.isinf(self.limits)).tolist():  # what fills its servers
             j = users[k]
             needs, on = work.demands[j] > 0, work.able[j]
             self.unit[k] = max(float((work.capacities[on][:, needs] / work.demands[j, needs]).min(axis=1).sum()), FULL)

@@ -41,7 +41,7 @@ lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Pyt
 	@$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
 	@echo "== installing the lowest versions into $(LOWEST)"
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
-	  --editable '.[plots,html,parquet,frames,polars,distributed,testing]' jsonschema pytest pytest-xdist
+	  --editable '.[plots,html,parquet,frames,polars,distributed,metrics,networks,testing]' jsonschema pytest pytest-xdist
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist=loadfile -m "not slow"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle.flows import levels_by_programs
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -14,6 +13,7 @@ from fairopt.cli import app
 from fairopt.errors import InvalidBlock, InvalidInstance
 
 nx = pytest.importorskip("networkx", reason="networkx is in the extra networks")
+from oracle.flows import levels_by_programs  # noqa: E402
 
 
 def ring(*links: tuple[Any, Any, float], directed: bool = True) -> Any:

@@ -151,6 +151,15 @@ def test_parallel_links_of_a_file_are_one(tmp_path: Path) -> None:
     assert [data["capacity"] for *_, data in usual.edges(data=True)] == [80]
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_parallel_links_have_no_capacity_if_one_of_them_has_none(known: int, tmp_path: Path) -> None:
+    links = ["edge [ source 0 target 1 ]", "edge [ source 0 target 1 ]"]
+    links[known] = "edge [ source 0 target 1 capacity 10 ]"
+    (tmp_path / "two.gml").write_text(f"graph [ node [ id 0 ] node [ id 1 ] {links[0]} {links[1]} ]")
+    with pytest.raises(InvalidInstance, match="the link 0--1 has no 'capacity'"):
+        fo.networks.instance(fo.networks.read(tmp_path / "two.gml"), [(0, 1)])
+
+
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
     (tmp_path / "g.json").write_text(json.dumps(nx.node_link_data(TRIANGLE, edges="links")))

@@ -160,6 +160,21 @@ def test_parallel_links_have_no_capacity_if_one_of_them_has_none(known: int, tmp
         fo.networks.instance(fo.networks.read(tmp_path / "two.gml"), [(0, 1)])
 
 
+def test_volumes_are_the_least_limits_on_single_demands() -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c", 2), ("b", "c", 1)])
+    more: list[dict[str, Any]] = [
+        {"resource": "flow", "amount": 0.25, "of": ["a->c/1"]},
+        {"resource": "flow", "amount": 1.5, "of": ["a->c", "b->c"]},
+        {"resource": "flow", "amount": 0.5, "of": ["b->c"]},
+        {"name": "more than its volume", "resource": "flow", "amount": 3, "of": ["b->c"]},
+    ]
+    limited = network.replace(limits=[*network.limits, *more])
+    demands = fo.networks.flows(fo.networks.MAX_MIN.allocate(limited), "demand")
+    assert demands.volume.tolist() == [2, 0.5]
+    assert demands.flow.tolist() == pytest.approx([0.75, 0.5])
+    assert demands.bottleneck["b->c"] == "volume"
+
+
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
     (tmp_path / "g.json").write_text(json.dumps(nx.node_link_data(TRIANGLE, edges="links")))

@@ -160,13 +160,14 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
     more = [named_constraint(one) for one in constraints or ()]
 
     def of(instance: Instance) -> Any:
-        mechanism = found
-        if mechanism is None and text is None and on_network(instance):
+        if found is not None:
+            mechanism = found
+        elif text is None and on_network(instance):
             mechanism = networks.MAX_MIN
-        if mechanism is None and (text is not None or instance.teams.mixed):
+        elif text is not None or instance.teams.mixed:
             by = instance.teams.outermost_first
             mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
-        elif mechanism is None:
+        else:
             mechanism = named_policy(OF_USERS)
         return constrained(mechanism, more, instance)
 
@@ -188,13 +189,11 @@ def asked(
         chosen = mechanisms([one(instance) for one in known])
         names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
         if names and instance.teams.mixed:
-            usual = (
-                "without --policy demands are compared"
-                if on_network(instance)
-                else f"--policy {OF_TEAMS} compares teams"
-            )
+            of_teams = "without --policy demands are compared"
+            if not on_network(instance):
+                of_teams = f"--policy {OF_TEAMS} compares teams"
             these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
-            say_notes([f"{these}, and not their teams; {usual}"])
+            say_notes([f"{these}, and not their teams; {of_teams}"])
         return chosen
 
     return of

@@ -95,9 +95,8 @@ class OnNetwork:
         self.volume = np.full(len(self.names), np.nan)
         number = {name: t for t, name in enumerate(self.names)}
         for limit in instance.limits:
-            if limit.resource == FLOW:
-                for name, _ in limit.of:
-                    self.volume[number[name]] = limit.amount
+            if limit.resource == FLOW and len(limit.of) == 1 and (t := number.get(limit.of[0][0])) is not None:
+                self.volume[t] = np.fmin(self.volume[t], limit.amount)
 
     @property
     def use(self) -> Float:

@@ -97,7 +97,7 @@ def _of_json(text: str) -> Any:
 
 
 def _single(graph: Any, capacity: str | float, place: Path) -> Any:
-    """A graph in which parallel links are one, of their total capacity."""
+    """A graph in which parallel links are one, of their total capacity, or without one if one of them has none."""
     nx = networkx()
     made = (nx.DiGraph if graph.is_directed() else nx.Graph)()
     made.graph.update(graph.graph)
@@ -111,7 +111,7 @@ def _single(graph: Any, capacity: str | float, place: Path) -> Any:
             continue
         given = data.get(attribute, usual)
         room = None if given is None else capacity_of(f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}", given)
-        before = made.edges[a, b].get("capacity") if made.has_edge(a, b) else 0.0
+        before = made.edges[a, b].pop("capacity", None) if made.has_edge(a, b) else 0.0
         joined = {} if room is None or before is None else {"capacity": before + room}
         made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **joined)
     return made

@@ -1,4 +1,7 @@
-"""A picture of a network with the use of its links."""
+"""A picture of a network with the use of its links.
+
+It is no kind of `Allocation.plot`, since `fairopt.plots` draws answers of any instance and knows no graphs.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.hostlists import names_of
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import tell, within
-from fairopt.runtime.tolerances import SAME_TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,10 +61,10 @@ class Diff:
         """Numbers of tasks, who gains and loses, and the same because of each step."""
         if not self.steps:
             return (EQUAL,)
-        why = (
-            f"because of {name} ({'; '.join(step.changes) or name}): {step.sentences[1]}"
-            for name, step in self.steps.items()
-        )
+        why = []
+        for name, step in self.steps.items():
+            changes = f" ({'; '.join(step.changes)})" if step.changes else ""
+            why.append(f"because of {name}{changes}: {step.sentences[1]}")
         return (*self.whole.sentences[:2], *why)
 
     @property
@@ -198,10 +197,9 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None) -
             raise
         steps[" and ".join(names)] = WhatIf(before, answer, all_members=True)
         before, names = answer, []
-    same = before.instance.users == now.users and np.allclose(before.tasks, new.tasks, SAME_TASKS)
-    if changed_how or names or not same:
-        last = " and ".join([*names, *["policy"] * changed_how]) or "another optimum"
-        steps[last] = WhatIf(before, new, all_members=True)
+    last = WhatIf(before, new, all_members=True)
+    if changed_how or names or last.gains().difference[:, 0].any():
+        steps[" and ".join([*names, *["policy"] * changed_how]) or "another optimum"] = last
     return Diff(whole, steps)
 
 

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.errors import InvalidBlock, nearest
 from fairopt.operate.differences import Diff
 from fairopt.operate.what_if import Gains
 from fairopt.policy import label
-from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first
-from fairopt.report.what_if import NAME, both_answers
+from fairopt.report.what_if import NAME, both_answers, columns_of, gains_by, labels_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
@@ -28,22 +26,15 @@ FORMAT = "fairopt.diff/1"
 def diff_tables(found: Diff) -> list[Table]:
     """Both answers, then what each step adds: by team, outermost first, and by user."""
     instance = found.whole.after.instance
-    labels = [by for by in _labels(found) if instance.teams.mixed]
+    labels = [by for by in labels_of(found.whole) if instance.teams.mixed]
     return [both_answers(found.whole), *(_table(found, by) for by in (*reversed(labels), "user") if found.steps)]
-
-
-def _labels(found: Diff) -> list[str]:
-    """The labels of teams that both instances have, the innermost first."""
-    return [by for by in found.whole.after.instance.teams if by in found.whole.before.instance.teams]
 
 
 def _parts(found: Diff, by: str, alone: bool = False) -> tuple[Gains, dict[str, Float]]:
     """Who has what, and numbers before, by each step and after."""
-    if by not in (views := ["user", *_labels(found)]):
-        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
-    view = None if by == "user" else by
-    gains = found.whole.gains(view, alone)
-    return gains, {"before": gains.before, **found.by_step(view, alone), "after": gains.after}
+    gains = gains_by(found.whole, by, alone)
+    steps = found.by_step(None if by == "user" else by, alone)
+    return gains, {"before": gains.before, **steps, "after": gains.after}
 
 
 def _table(found: Diff, by: str) -> Table:
@@ -75,12 +66,9 @@ def certificates(found: Diff) -> list[str]:
 def frame(found: Diff, by: str) -> pd.DataFrame:
     """See `Diff.to_frame`."""
     gains, parts = _parts(found, by)
-    out, instance = FrameColumns({by: gains.names, "state": gains.states}), found.whole.after.instance
-    titles = dict(zip(instance.resources, instance.resource_titles, strict=True))
-    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
-        for when, values in parts.items():
-            out.add(f"{name} by {when}" if when in found.steps else f"{name} {when}", values[:, k])
-    return pandas().DataFrame(dict(out)).set_index(by)
+    named = {f"by {when}" if when in found.steps else when: values for when, values in parts.items()}
+    columns = columns_of(gains, by, found.whole.after.instance, named)
+    return pandas().DataFrame(dict(columns)).set_index(by)
 
 
 def described_diff(found: Diff) -> dict[str, Any]:
@@ -95,7 +83,7 @@ def described_diff(found: Diff) -> dict[str, Any]:
             for when, of in found.answers.items()
         },
         "users": _described(found, "user"),
-        "teams": {by: _described(found, by) for by in _labels(found)},
+        "teams": {by: _described(found, by) for by in labels_of(found.whole)},
     }
 
 

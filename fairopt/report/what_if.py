@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.instance import Instance
 from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
 from fairopt.report.comparison import measured, proved
@@ -14,6 +16,7 @@ from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, scarcest_first, signed
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
 
@@ -78,19 +81,34 @@ def certificates(found: WhatIf) -> list[str]:
 
 def columns_by(found: WhatIf, by: str) -> dict[str, Any]:
     """Columns with a row per user or team; see `WhatIf.to_frame`."""
-    views = ["user", *(label for label in found.before.instance.teams if label in found.after.instance.teams)]
-    if by not in views:
-        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
-    gains = found.gains(None if by == "user" else by)
-    out = FrameColumns({by: gains.names, "state": gains.states})
-    titles = dict(zip(found.before.instance.resources, found.before.instance.resource_titles, strict=True))
+    gains = gains_by(found, by)
     parts = {"before": gains.before, "after": gains.after, "difference": gains.difference}
-    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
-        for when, values in parts.items():
-            out.add(f"{name} {when}", values[:, k])
+    out = columns_of(gains, by, found.before.instance, parts)
     for k, when in enumerate(("before", "after")):
         out.add(f"dominant share {when}", gains.shares[:, k], "of the largest")
     return dict(out)
+
+
+def gains_by(found: WhatIf, by: str, alone: bool = False) -> Gains:
+    """Who has what: users, or teams under a label of both instances."""
+    if by not in (views := ["user", *labels_of(found)]):
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
+    return found.gains(None if by == "user" else by, alone)
+
+
+def labels_of(found: WhatIf) -> list[str]:
+    """The labels of teams that both instances have, the innermost first."""
+    return [by for by in found.before.instance.teams if by in found.after.instance.teams]
+
+
+def columns_of(gains: Gains, by: str, instance: Instance, parts: Mapping[str, Float]) -> FrameColumns:
+    """Names and states, then tasks and units of each resource, each in all parts."""
+    out = FrameColumns({by: gains.names, "state": gains.states})
+    titles = dict(zip(instance.resources, instance.resource_titles, strict=True))
+    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
+        for when, values in parts.items():
+            out.add(f"{name} {when}", values[:, k])
+    return out
 
 
 def frame(found: WhatIf, by: str) -> pd.DataFrame:
@@ -103,7 +121,6 @@ def frame(found: WhatIf, by: str) -> pd.DataFrame:
 def described_what_if(found: WhatIf) -> dict[str, Any]:
     """See `WhatIf.to_dict`."""
     instance, gains = found.before.instance, found.gains()
-    labels = [by for by in instance.teams if by in found.after.instance.teams]
     return {
         "format": FORMAT,
         "policy": label(found.before.policy),
@@ -115,7 +132,7 @@ def described_what_if(found: WhatIf) -> dict[str, Any]:
         "after": _side(found.after),
         "scarcest": gains.resources[gains.scarcest],
         "users": gains.rows(),
-        "teams": {by: found.gains(by).rows() for by in labels},
+        "teams": {by: found.gains(by).rows() for by in labels_of(found)},
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(found.after.instance.notes),
     }

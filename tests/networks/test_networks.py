@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle.flows import levels_by_programs
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -14,6 +13,7 @@ from fairopt.cli import app
 from fairopt.errors import InvalidBlock, InvalidInstance
 
 nx = pytest.importorskip("networkx", reason="networkx is in the extra networks")
+from oracle.flows import levels_by_programs  # noqa: E402
 
 
 def ring(*links: tuple[Any, Any, float], directed: bool = True) -> Any:
@@ -149,6 +149,30 @@ def test_parallel_links_of_a_file_are_one(tmp_path: Path) -> None:
     assert fo.networks.instance(graph, [(0, 1)]).capacities.tolist() == [[1.25e10]]
     usual = fo.networks.read(tmp_path / "two.gml", capacity=40)
     assert [data["capacity"] for *_, data in usual.edges(data=True)] == [80]
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_parallel_links_have_no_capacity_if_one_of_them_has_none(known: int, tmp_path: Path) -> None:
+    links = ["edge [ source 0 target 1 ]", "edge [ source 0 target 1 ]"]
+    links[known] = "edge [ source 0 target 1 capacity 10 ]"
+    (tmp_path / "two.gml").write_text(f"graph [ node [ id 0 ] node [ id 1 ] {links[0]} {links[1]} ]")
+    with pytest.raises(InvalidInstance, match="the link 0--1 has no 'capacity'"):
+        fo.networks.instance(fo.networks.read(tmp_path / "two.gml"), [(0, 1)])
+
+
+def test_volumes_are_the_least_limits_on_single_demands() -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c", 2), ("b", "c", 1)])
+    more: list[dict[str, Any]] = [
+        {"resource": "flow", "amount": 0.25, "of": ["a->c/1"]},
+        {"resource": "flow", "amount": 1.5, "of": ["a->c", "b->c"]},
+        {"resource": "flow", "amount": 0.5, "of": ["b->c"]},
+        {"name": "more than its volume", "resource": "flow", "amount": 3, "of": ["b->c"]},
+    ]
+    limited = network.replace(limits=[*network.limits, *more])
+    demands = fo.networks.flows(fo.networks.MAX_MIN.allocate(limited), "demand")
+    assert demands.volume.tolist() == [2, 0.5]
+    assert demands.flow.tolist() == pytest.approx([0.75, 0.5])
+    assert demands.bottleneck["b->c"] == "volume"
 
 
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:

@@ -119,27 +119,6 @@ def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> fl
     return share
 
 
-def compared(left: float, right: float) -> int:
-    """Which of two fair shares is larger: 1 the left one, -1 the right one, 0 none."""
-    return (left > right) - (left < right)
-
-
-def shares(used: Amounts, total: Amounts) -> list[float]:
-    """Use over the total by resource, in increasing order; of what the total lacks the use itself."""
-    return sorted(amount / total[name] if total.get(name) else float(amount) for name, amount in used.items())
-
-
-def dominant(used: Amounts, capacity: Amounts) -> str:
-    """The resource with the largest part of its capacity in use; 0 of 0 counts as unused, more of 0 as used in full."""
-    name, largest = "", 0.0
-    for one, amount in used.items():
-        if one in capacity:
-            part = amount / capacity[one] if capacity[one] else float(amount != 0)
-            if part >= largest:
-                name, largest = one, part
-    return name
-
-
 def _priority(queue: Queue) -> int:
     return queue.priority or 0
 

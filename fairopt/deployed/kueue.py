@@ -29,7 +29,7 @@ class Kueue(Deployed):
     flavor, ``spot:gpu``. `guarantee` of a queue or cohort is its nominal quota, and `lending` and `borrowing` are its
     limits. A queue uses only what its guarantee names, with 0 if it owns nothing of it.
 
-    The division is what workloads that become ever smaller end in, with reclaim within cohorts, for each resource by
+    The division is the limit as workloads become ever smaller, with reclaim within cohorts, for each resource by
     itself: each node has first its quota, and what others leave is shared by weight; a node of weight 0 gets what all
     others leave.
 

@@ -20,8 +20,8 @@ class YuniKorn(Deployed):
     """What YuniKorn's order of queues gives: of each level the queue of the least fair share is served next.
 
     A fair share is the largest over resources of what is allocated over the guarantee, or without one over the maximum;
-    a maximum that is not set is that of the queue above, at the top the cluster. The division is what steps that become
-    ever smaller end in, for each resource by itself, in an empty cluster. Queues do not lose what they have.
+    a maximum that is not set is that of the queue above, at the top the cluster. The division is the limit as steps
+    become ever smaller, for each resource by itself, in an empty cluster. Queues do not lose what they have.
 
     Parameters
     ----------

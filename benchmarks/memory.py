@@ -8,12 +8,11 @@ largest request. Times are CPU seconds of `simulate`, relative to those of DRF o
 
 from __future__ import annotations
 
-import random
 import time
 
 import numpy as np
 from common import arguments, median, show
-from memory_traces import smallest_trace
+from memory_traces import requests, smallest_trace
 
 import fairopt as fo
 
@@ -29,24 +28,6 @@ MEMBERS = {
     "KAI": fo.online.KAI(),
     "Karma": fo.online.Karma(),
 }
-
-
-def requests(seed: int) -> list[fo.Job]:
-    """Requests of 2 to 20 clients that come and go."""
-    draw = random.Random(seed)
-    names = [f"c{k}" for k in range(draw.randint(2, 20))]
-    weights = {name: draw.choice([1, 1, 2, 3]) for name in names}
-    return [
-        fo.Job(
-            name := draw.choice(names),
-            {"slot": 1, "prefill": draw.randint(1, 500), "decode": draw.randint(1, 300)},
-            draw.randint(1, 4),
-            tasks=draw.randint(1, 8),
-            arrival=draw.randint(0, 60),
-            weight=weights[name],
-        )
-        for _ in range(draw.randint(5, 60))
-    ]
 
 
 def bounds(traces: int) -> list[dict[str, object]]:

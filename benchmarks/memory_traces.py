@@ -1,4 +1,4 @@
-"""Traces on which schedulers that remember break a promise, or reward a user who splits in two."""
+"""Random traces, and those on which schedulers that remember break a promise, or reward a user who splits in two."""
 
 from __future__ import annotations
 
@@ -11,6 +11,24 @@ import numpy as np
 
 import fairopt as fo
 from fairopt.online import Timeline, Usage
+
+
+def requests(seed: int, clients: tuple[int, int] = (2, 20)) -> list[fo.Job]:
+    """Requests of some clients with weights and two kinds of tokens, that come and go."""
+    draw = random.Random(seed)
+    names = [f"c{k}" for k in range(draw.randint(*clients))]
+    weights = {name: draw.choice([1, 1, 2, 3]) for name in names}
+    return [
+        fo.Job(
+            name := draw.choice(names),
+            {"slot": 1, "prefill": draw.randint(1, 500), "decode": draw.randint(1, 300)},
+            draw.randint(1, 4),
+            tasks=draw.randint(1, 8),
+            arrival=draw.randint(0, 60),
+            weight=weights[name],
+        )
+        for _ in range(draw.randint(5, 60))
+    ]
 
 
 def gain_of_splitting(capacities: Any, jobs: Sequence[fo.Job], user: str, usage: Usage, until: float) -> int:

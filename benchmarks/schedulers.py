@@ -19,6 +19,9 @@ from typing import Any
 
 from schedulers_queues import KINDS as OF_QUEUES
 
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed import Slurm
+from fairopt.deployed.slurm import BILLED
 from fairopt.online import memory
 
 DIGITS = 5e-7  # of numbers that are printed to 6 digits
@@ -26,27 +29,14 @@ Case = dict[str, Any]
 
 
 def slurm_classic(case: Case) -> Case:
-    """What sshare prints of one user or account: parts of all usage and shares, from the root down."""
-    tree, name = case["tree"], case["node"]
-    inner = {node["parent"] for node in tree.values()}
-
-    def below(account: str) -> float:
-        """The usage of an account, that of its users, or of a user."""
-        own = [below(one) for one, node in tree.items() if node["parent"] == account]
-        return sum(own) if account in inner else float(tree[account]["usage"] or 0.0)
-
-    path = [name]
-    while (parent := tree[path[-1]]["parent"]) in tree:
-        path.append(parent)
-    total, shares, effective, usage = below(parent), 1.0, None, 0.0
-    for one in reversed(path):
-        raw, above = tree[one]["shares"], tree[one]["parent"]
-        level = sum(node["shares"] for node in tree.values() if node["parent"] == above)
-        usage = below(one) / total if total else 0.0
-        shares *= raw / level if level else 0.0
-        effective = usage if effective is None else memory.slurm_effective_usage(usage, effective, raw, level)
-    factor = memory.slurm_factor(effective or 0.0, shares)
-    return {"norm_shares": shares, "norm_usage": usage, "effective_usage": effective, "fairshare": factor}
+    """What sshare prints of one user or account."""
+    tree = case["tree"]
+    accounts = [
+        Queue(name, one["parent"] if one["parent"] in tree else "", one["shares"], used={BILLED: one["usage"] or 0.0})
+        for name, one in tree.items()
+    ]
+    table = Slurm().factors(QueueTree("Slurm", tuple(accounts), {BILLED: 1.0}))
+    return table.loc[case["node"]].to_dict()
 
 
 def slurm_level_fs(case: Case) -> Case:

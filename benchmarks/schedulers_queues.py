@@ -15,7 +15,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import KAI, Kueue, Volcano, YuniKorn
 from fairopt.deployed.cohorts import DominantShare, nodes_of
 from fairopt.deployed.kai import Row, divide_one, divide_over
-from fairopt.deployed.yunikorn import compared, dominant, fair_share, shares
+from fairopt.deployed.yunikorn import fair_share
 
 Case = dict[str, Any]
 
@@ -162,17 +162,24 @@ def yunikorn_fair_share(case: Case) -> Case:
 def yunikorn_compare(case: Case) -> Case:
     """Which of two queues has the larger fair share."""
     left, right = (yunikorn_fair_share(case[side])["share"] for side in ("left", "right"))
-    return {"sign": compared(left, right)}
+    return {"sign": (left > right) - (left < right)}
 
 
 def yunikorn_dominant(case: Case) -> Case:
-    """The dominant resource."""
-    return {"dominant": dominant(case["used"] or {}, case["capacity"] or {})}
+    """The resource with the largest part of its capacity in use, the last of equals; any use of 0 is full use."""
+    capacity = case["capacity"] or {}
+    parts = [
+        (amount / capacity[name] if capacity[name] else float(amount != 0), place, name)
+        for place, (name, amount) in enumerate((case["used"] or {}).items())
+        if name in capacity
+    ]
+    return {"dominant": max(parts)[2] if parts else ""}
 
 
 def yunikorn_shares(case: Case) -> Case:
-    """Shares by resource."""
-    return {"sorted_shares": shares(case["used"] or {}, case["total"] or {})}
+    """Use over the total by resource, in increasing order; of what the total lacks the use itself."""
+    used, total = case["used"] or {}, case["total"] or {}
+    return {"sorted_shares": sorted(use / total[name] if total.get(name) else float(use) for name, use in used.items())}
 
 
 def yunikorn_order(case: Case) -> Case:

@@ -52,5 +52,6 @@ def test_classic_factors_of_accounts_without_shares_are_zero() -> None:
         "b": {"parent": "root", "shares": 1, "usage": 70},
     }
     found = {name: schedulers.slurm_classic({"tree": tree, "node": name}) for name in ("u", "b")}
-    assert found["u"] == {"norm_shares": 0, "norm_usage": 0.3, "effective_usage": 0.3, "fairshare": 0}
+    u = {"norm_shares": 0, "norm_usage": 0.3, "effective_usage": 0.3, "fairshare": 0, "level_fs": 0}
+    assert found["u"] == u
     assert found["b"]["norm_shares"] == 1 and found["b"]["fairshare"] == pytest.approx(2**-0.7)

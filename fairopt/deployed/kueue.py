@@ -11,7 +11,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
 from fairopt.deployed.cohorts import Amounts, Node, nodes_of
 from fairopt.deployed.filling import level
-from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, victims
+from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, turns, victims
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import pandas
@@ -29,7 +29,7 @@ class Kueue(Deployed):
     flavor, ``spot:gpu``. `guarantee` of a queue or cohort is its nominal quota, and `lending` and `borrowing` are its
     limits. A queue uses only what its guarantee names, with 0 if it owns nothing of it.
 
-    The division is what workloads that become ever smaller end in, with reclaim within cohorts, for each resource by
+    The division is the limit as workloads become ever smaller, with reclaim within cohorts, for each resource by
     itself: each node has first its quota, and what others leave is shared by weight; a node of weight 0 gets what all
     others leave.
 
@@ -164,12 +164,12 @@ class Kueue(Deployed):
         ['b', 'c']
         """
         nodes, runs = self._running(tree, preemptor, workloads)
-        order = sorted(range(len(runs)), key=lambda j: (runs[j].queue == preemptor, runs[j].priority, -j))
+        order = turns(runs, preemptor)
         chosen, left = None if candidates is None else {*candidates}, dict[str, list[int]]()
         for j in order:
             if chosen is None or j in chosen:
                 left.setdefault(runs[j].queue, []).append(j)
-        ordering, out = Ordering(nodes, nodes[preemptor], left, [order.index(j) for j in range(len(runs))]), list[str]()
+        ordering, out = Ordering(nodes, nodes[preemptor], left, order), list[str]()
         without = {*drops}
         for node in ordering:
             if len(out) in without:

@@ -22,9 +22,10 @@ class Workload(NamedTuple):
 class Ordering:
     """Queues as they are asked for workloads: from the root down, the child of the largest share each time."""
 
-    def __init__(self, nodes: Mapping[str, Node], preemptor: Node, left: Mapping[str, list[int]], rank: Sequence[int]):
+    def __init__(self, nodes: Mapping[str, Node], preemptor: Node, left: Mapping[str, list[int]], order: Sequence[int]):
         self.preemptor, self.ancestors = preemptor, preemptor.above()
-        self.left, self.rank = {name: [*rows] for name, rows in left.items()}, rank
+        self.left = {name: [*rows] for name, rows in left.items()}
+        self.rank = {j: place for place, j in enumerate(order)}
         self.pruned, self.nodes = set[Node](), nodes
 
     def __iter__(self) -> Iterator[Node]:
@@ -85,6 +86,11 @@ class Ordering:
         return best
 
 
+def turns(workloads: Sequence[Workload], queue: str) -> list[int]:
+    """Rows of workloads in the order of preemption for a queue: its own last, then by priority, the latest first."""
+    return sorted(range(len(workloads)), key=lambda j: (workloads[j].queue == queue, workloads[j].priority, -j))
+
+
 def allowed(strategy: str, new: DominantShare, before: DominantShare, after: DominantShare) -> bool:
     """Whether a rule lets a preemptor of a new share take a workload of a node of a share before and after it."""
     return new.key <= after.key if strategy == FINAL else new.key < before.key
@@ -96,10 +102,7 @@ def victims(
     """The rows of workloads that are preempted for a request, or none if they would not do."""
     preemptor = nodes[queue]
     needed = [name for name, amount in request.items() if amount > preemptor.available(name)]
-    order = sorted(range(len(workloads)), key=lambda j: (workloads[j].queue == queue, workloads[j].priority, -j))
-    rank = [0] * len(workloads)
-    for place, j in enumerate(order):
-        rank[j] = place
+    order = turns(workloads, queue)
     root, left = preemptor.above(itself=True)[-1], dict[str, list[int]]()
     for j in order:
         node = nodes[workloads[j].queue]
@@ -117,7 +120,7 @@ def victims(
         return all(preemptor.available(name) >= 0 for name in request)
 
     def first() -> bool:
-        ordering = Ordering(nodes, preemptor, left, rank)
+        ordering = Ordering(nodes, preemptor, left, order)
         for node in ordering:
             if within:
                 if take(node, ordering.pop(node)):
@@ -138,7 +141,7 @@ def victims(
         return False
 
     def second() -> bool:
-        ordering = Ordering(nodes, preemptor, again, rank)
+        ordering = Ordering(nodes, preemptor, again, order)
         for node in ordering:
             mine, other = ordering.almost(node)
             j = ordering.pop(node)

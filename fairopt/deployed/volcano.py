@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
 from fairopt.deployed.filling import filled
 from fairopt.errors import InvalidBlock, InvalidInstance
 
@@ -189,12 +189,9 @@ def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:
             amount < (LEAST_MEMORY if n == "memory" else LEAST) for n, amount in left.items()
         ):
             break
-    below = {queue.name for queue in leaves}
-    for queue in sorted(tree.queues, key=lambda one: -len(tree.above(one.name))):
-        if queue.name not in below:
-            given[queue.name] = {
-                name: sum(given[one.name][name] for one in tree.children[queue.name]) for name in names
-            }
+    for queue in deepest_first(tree):
+        if below := tree.children[queue.name]:
+            given[queue.name] = {name: sum(given[one.name][name] for one in below) for name in names}
     return given
 
 

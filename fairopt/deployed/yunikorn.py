@@ -20,8 +20,8 @@ class YuniKorn(Deployed):
     """What YuniKorn's order of queues gives: of each level the queue of the least fair share is served next.
 
     A fair share is the largest over resources of what is allocated over the guarantee, or without one over the maximum;
-    a maximum that is not set is that of the queue above, at the top the cluster. The division is what steps that become
-    ever smaller end in, for each resource by itself, in an empty cluster. Queues do not lose what they have.
+    a maximum that is not set is that of the queue above, at the top the cluster. The division is the limit as steps
+    become ever smaller, for each resource by itself, in an empty cluster. Queues do not lose what they have.
 
     Parameters
     ----------
@@ -117,27 +117,6 @@ def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> fl
             continue
         share = max(share, amount / base if base > 0 else float(amount > 0))
     return share
-
-
-def compared(left: float, right: float) -> int:
-    """Which of two fair shares is larger: 1 the left one, -1 the right one, 0 none."""
-    return (left > right) - (left < right)
-
-
-def shares(used: Amounts, total: Amounts) -> list[float]:
-    """Use over the total by resource, in increasing order; of what the total lacks the use itself."""
-    return sorted(amount / total[name] if total.get(name) else float(amount) for name, amount in used.items())
-
-
-def dominant(used: Amounts, capacity: Amounts) -> str:
-    """The resource with the largest part of its capacity in use; 0 of 0 counts as unused, more of 0 as used in full."""
-    name, largest = "", 0.0
-    for one, amount in used.items():
-        if one in capacity:
-            part = amount / capacity[one] if capacity[one] else float(amount != 0)
-            if part >= largest:
-                name, largest = one, part
-    return name
 
 
 def _priority(queue: Queue) -> int:

@@ -98,5 +98,8 @@ def test_a_queue_in_two_cohorts_and_a_circle(tmp_path: Path) -> None:
     with pytest.raises(fo.errors.InvalidInstance, match="circle of parents, x -> y -> x"):
         fo.datasets.queues(file)
     file.write_text(clusters("a x -1 1"))
-    with pytest.raises(fo.errors.InvalidInstance, match="weight"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"spec\.fairSharing\.weight is -1; give a quantity >= 0"):
+        fo.datasets.queues(file)
+    file.write_text(clusters("a x 1 null"))
+    with pytest.raises(fo.errors.InvalidInstance, match=r"flavors\[0\].resources\[0\].nominalQuota is missing; add it"):
         fo.datasets.queues(file)

@@ -128,9 +128,11 @@ def test_many_users_set_aside_are_asked_in_order_or_at_once_alike(asked, monkeyp
 
 def test_a_tie_in_exact_numbers_is_one_in_floats():
     scheduler = fo.Scheduler([10])
-    scheduler.submit("A", [1], tasks=10)  # shares of 3 * 0.1, which is not 0.3 in floats
+    scheduler.submit("A", [1], tasks=3)  # shares of 3 * 0.1, which is more than 0.3 in floats
+    assert len(everything(scheduler)) == 3
     scheduler.submit("B", [3], tasks=10)
-    assert "".join(task.user for task in everything(scheduler)) == "ABAABA"
+    scheduler.submit("A", [1], tasks=10)
+    assert "".join(task.user for task in everything(scheduler)) == "BAB"  # after B both have 3 of 10
 
 
 @pytest.mark.parametrize("weights", [(6, 3, 1), (1, 3, 6), (1, 1, 1)], ids=str)

@@ -12,7 +12,7 @@ from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memor
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from memory_traces import gain_of_splitting, smallest_trace
+from memory_traces import gain_of_splitting, requests, smallest_trace
 
 SLOT = {"slot": 1}
 TOKENS = {"slot": 1, "prefill": 10**6, "decode": 10**6}
@@ -81,21 +81,6 @@ def test_ties_of_users_who_run_as_much_go_to_whoever_was_served_least_recently()
     assert "".join(third) == "ABABAB"
 
 
-def trace(seed, users=(2, 20)):
-    """Requests of clients with tokens of two kinds, with weights, that come and go."""
-    draw = random.Random(seed)
-    names = [f"c{k}" for k in range(draw.randint(*users))]
-    weights = {name: draw.choice([1, 1, 2, 3]) for name in names}
-    jobs = []
-    for _ in range(draw.randint(5, 40)):
-        name = draw.choice(names)
-        tokens = {"slot": 1, "prefill": draw.randint(1, 500), "decode": draw.randint(1, 300)}
-        arrival = draw.randint(0, 60)
-        one = fo.Job(name, tokens, draw.randint(1, 4), tasks=draw.randint(1, 8), arrival=arrival, weight=weights[name])
-        jobs.append(one)
-    return jobs
-
-
 def gap(jobs, usage, slots=1):
     capacities = TOKENS | {"slot": slots}
     return fo.online.service_gap(fo.simulate(capacities, jobs, scheduler=fo.Scheduler(capacities, usage=usage)), COST)
@@ -103,18 +88,18 @@ def gap(jobs, usage, slots=1):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_users_who_wait_differ_by_at_most_two_tasks_under_virtual_token_counters(seed):
-    largest, bound = gap(trace(seed), VTC(cost=COST), slots=1 + seed % 4)
+    largest, bound = gap(requests(seed), VTC(cost=COST), slots=1 + seed % 4)
     assert 0 <= largest <= bound
 
 
 def test_counters_without_lift_and_of_requests_break_the_bound():
-    without = [seed for seed in range(60) if (pair := gap(trace(seed), VTC(cost=COST, lift=False)))[0] > pair[1]]
-    requests = [seed for seed in range(60) if (pair := gap(trace(seed), VTC(cost=SLOT)))[0] > pair[1]]
-    assert without and requests
+    without = [seed for seed in range(60) if (pair := gap(requests(seed), VTC(cost=COST, lift=False)))[0] > pair[1]]
+    counted = [seed for seed in range(60) if (pair := gap(requests(seed), VTC(cost=SLOT)))[0] > pair[1]]
+    assert without and counted
 
 
 def test_the_gap_is_that_of_all_intervals_in_which_two_users_wait():
-    jobs = trace(5, users=(3, 3))
+    jobs = requests(5, clients=(3, 3))
     run = fo.simulate(TOKENS, jobs, scheduler=fo.Scheduler(TOKENS, usage=VTC(cost=COST, lift=False)))
     frame = [(job.user, job.arrival, job.tasks) for job in run.jobs]
     users = sorted({user for user, *_ in frame})

@@ -3,66 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import in_units, part_of, quantities, quantity_at
+from fairopt.io.json_text import checked, shown
+from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, Cohort
+from fairopt.io.quantities import in_units
 from fairopt.io.queues.tree import Queue, QueueTree
 
-GROUP = "kueue.x-k8s.io"
-_FIELDS = ("nominalQuota", "lendingLimit", "borrowingLimit")
-_FIX = "give a list, as kubectl get clusterqueues,cohorts -o json does"
+_MODELS: dict[str, type[ClusterQueue | Cohort]] = {"ClusterQueue": ClusterQueue, "Cohort": Cohort}
 
 
 def tree_of(objects: Iterable[tuple[Mapping[str, Any], str]]) -> QueueTree | None:
     """The tree of the ClusterQueues among objects, given with their places, None if there are none."""
-    found = list[Queue]()
+    named = list[Queue]()
     for item, place in objects:
-        kind, group = item.get("kind"), str(item.get("apiVersion") or "").partition("/")[0]
-        if group == GROUP and kind in ("ClusterQueue", "Cohort"):
-            found.append(_queue_of(item, kind == "Cohort", place))
-    if not found:
+        model = _MODELS.get(str(item.get("kind")))
+        if model is not None and str(item.get("apiVersion") or "").partition("/")[0] == GROUP:
+            named.append(_queue_of(checked(model, item, place), place))
+    if not named:
         return None
-    known = {queue.name for queue in found}
-    implied = dict.fromkeys(queue.parent for queue in found if queue.parent and queue.parent not in known)
-    flavors = {name.partition(":")[0] for queue in found for name in queue.guarantee}
-    queues = (*map(Queue, implied), *found)
+    known = {queue.name for queue in named}
+    implied = dict.fromkeys(queue.parent for queue in named if queue.parent and queue.parent not in known)
+    flavors = {name.partition(":")[0] for queue in named for name in queue.guarantee}
+    queues = (*map(Queue, implied), *named)
     return QueueTree("Kueue", tuple(map(_without_flavor, queues)) if len(flavors) == 1 else queues)
 
 
-def _queue_of(item: Mapping[str, Any], is_cohort: bool, place: str) -> Queue:
-    """A ClusterQueue or Cohort, of any version."""
-    name, spec = part_of(item, "metadata", "name"), item.get("spec") or {}
-    if not isinstance(name, str) or not name or not isinstance(spec, Mapping):
-        raise InvalidInstance(f"{place} has no metadata.name, or a spec that is no object; give it both")
-    place += f" ({shown(name)})"
-    above = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
-    parent = next((str(spec[key]) for key in above if spec.get(key)), "")
-    amounts: dict[str, dict[str, float]] = {key: {} for key in _FIELDS}
-    for j, group in enumerate(_list(spec.get("resourceGroups"), f"{place}.spec.resourceGroups")):
-        where = f"{place}.spec.resourceGroups[{j}].flavors"
-        for flavor in _list(part_of(group, "flavors"), where):
-            for one in _list(part_of(flavor, "resources"), f"{where}.resources"):
-                if not isinstance(one, Mapping):
-                    raise InvalidInstance(f"{where}.resources has {shown(one)}; give name and nominalQuota")
-                for key in _FIELDS:
-                    resource = str(one.get("name"))
-                    if one.get(key) is not None:
-                        for named, amount in quantities({resource: one[key]}, f"{where}.{key}").items():
-                            amounts[key][f"{part_of(flavor, 'name')}:{named}"] = amount
-    given = part_of(spec, "fairSharing", "weight")
-    weight = 1.0 if given is None else in_units(quantity_at(given, f"{place}.spec.fairSharing.weight"), "weight")
-    nominal, lending, borrowing = (amounts[key] for key in _FIELDS)
-    request: dict[str, float] | None = {} if is_cohort else None  # a cohort without queues asks for nothing
-    return Queue(name, parent, weight, nominal, request=request, lending=lending, borrowing=borrowing, place=place)
-
-
-def _list(given: Any, place: str) -> list[Any]:
-    """A list, or none."""
-    if given is not None and not isinstance(given, list):
-        raise InvalidInstance(f"{place} is {shown(given)}; {_FIX}")
-    return given or []
+def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
+    """A ClusterQueue or Cohort, with the borrowing limits that are in force."""
+    nominal, lending, borrowing = dict[str, float](), dict[str, float](), dict[str, float]()
+    for group in given.groups:
+        for flavor in group.flavors:
+            for one in flavor.resources:
+                quotas = ((nominal, one.nominalQuota), (lending, one.lendingLimit), (borrowing, one.borrowingLimit))
+                for amounts, amount in quotas:
+                    if amount is not None:
+                        amounts[f"{flavor.name}:{one.name}"] = in_units(amount, one.name)
+    return Queue(
+        given.name,
+        given.parent if isinstance(given, Cohort) else given.cohort,
+        float(given.fair_sharing.weight),
+        nominal,
+        request={} if isinstance(given, Cohort) else None,  # a cohort without queues asks for nothing
+        lending=lending,
+        borrowing=borrowing,
+        place=f"{place} ({shown(given.name)})",
+    )
 
 
 def _without_flavor(queue: Queue) -> Queue:
@@ -71,13 +58,6 @@ def _without_flavor(queue: Queue) -> Queue:
     def plain(amounts: Mapping[str, float]) -> dict[str, float]:
         return {name.partition(":")[2]: amount for name, amount in amounts.items()}
 
-    return Queue(
-        queue.name,
-        queue.parent,
-        queue.weight,
-        plain(queue.guarantee),
-        request=queue.request,
-        lending=plain(queue.lending),
-        borrowing=plain(queue.borrowing),
-        place=queue.place,
+    return replace(
+        queue, guarantee=plain(queue.guarantee), lending=plain(queue.lending), borrowing=plain(queue.borrowing)
     )

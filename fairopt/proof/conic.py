@@ -30,7 +30,7 @@ from fairopt.proof.polish import Curves, cancelled
 from fairopt.proof.ranges import Entries, ranges_within_cones
 from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime import subprocesses
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
@@ -123,12 +123,12 @@ def conic_bound(
             at = _balanced(y, (c - aim)[some], transposed[some], dims, curves)
         at = cancelled(at, c, transposed, free, linear)
         costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
-        return _covered(at, costs, entries.part(linear), b[linear], ours, most, linear)
+        return _covered(at, costs, entries.part(linear), b[linear], others, most, linear)
 
     if left is not None and enough is not None:  # what is left of variables within bounds is charged at these
-        found = bound(balanced(others & ~bounded))
-        if not found.assumed and enough(found.value):
-            return found
+        first = bound(balanced(others & ~bounded))
+        if not first.assumed and enough(first.value):
+            return first
     return bound(balanced(others))
 
 
@@ -138,16 +138,14 @@ def _transposed(matrix: Any) -> sp.csr_array:
 
 
 def _covered(
-    y: Float, costs: Float, rows: Entries, right: Float, ours: Indices, most: Float, inequalities: slice
+    y: Float, costs: Float, rows: Entries, right: Float, others: Bool, most: Float, inequalities: slice
 ) -> Float:
     """The dual point with larger multipliers of rows such as capacities where these cost less than ranges of unknowns.
 
     What a solver left of 1,575 users' unknowns, 7e-13 each, was 1.5e-6 of the objective at the ranges that each has
     alone; but these share one capacity.
     """
-    is_ours = np.zeros(len(costs), dtype=bool)
-    is_ours[ours] = True
-    fits = np.bincount(rows.row, ~is_ours[rows.column] | (rows.factor < 0), rows.n) == 0
+    fits = np.bincount(rows.row, others[rows.column] | (rows.factor < 0), rows.n) == 0
     some = fits[rows.row] & (rows.factor > 0) & (right[rows.row] >= 0) & (costs[rows.column] < 0)
     row, column, entry = rows.row[some], rows.column[some], rows.factor[some]
     order = np.lexsort((right[row] / entry, column))

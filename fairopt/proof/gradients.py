@@ -25,10 +25,10 @@ def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_arra
 def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
     """The same by each of several variables."""
     try:
-        found = gradient(expression)
+        by_variable = gradient(expression)
     except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
         return [None] * len(variables)
-    each = [found.get(variable) for variable in variables]
+    each = [by_variable.get(variable) for variable in variables]
     return [None if slopes is None else as_matrix(slopes) for slopes in each]
 
 
@@ -52,15 +52,15 @@ def gradient(expression: cp.Expression) -> Gradient:
     else:
         outer = _of_affine(_without_atoms(expression, atoms))
     inner = {v for _, v in atoms}
-    found = {v: slopes for v, slopes in outer.items() if v not in inner}
+    total = {v: slopes for v, slopes in outer.items() if v not in inner}
     for atom, v in atoms:
         for variable, slopes in gradient(atom).items():
             if slopes is None or outer[v] is None:
-                found[variable] = None
-            elif found.get(variable, 0.0) is not None:
+                total[variable] = None
+            elif total.get(variable, 0.0) is not None:
                 part = as_matrix(slopes) @ as_matrix(outer[v])
-                found[variable] = part + found[variable] if variable in found else part
-    return found
+                total[variable] = part + total[variable] if variable in total else part
+    return total
 
 
 def _of_affine(expression: cp.Expression) -> Gradient:

@@ -19,7 +19,7 @@ from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective, Total
-from fairopt.blocks.shares import Share, coefficients_cached
+from fairopt.blocks.shares import Share, best_server, coefficients_cached
 from fairopt.blocks.teams import kept_bases
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
@@ -274,8 +274,11 @@ def unique_share(objective: Objective, instance: Instance) -> Share | None:
 
 
 def _is_per_user(share: Share, instance: Instance) -> bool:
-    """Whether it is a user's share, of all its tasks alike."""
-    return share._is_plain and (instance.n_servers == 1 or share.coefficients(instance).ndim == 1)
+    """Whether it is a user's share, of all its tasks alike on the servers where it may run."""
+    if not share._is_plain:
+        return False
+    c = share.coefficients(instance)
+    return c.ndim == 1 or bool((c == best_server(c, instance)[:, None])[instance.eligible].all())
 
 
 def keep_shares(point: Point, share: Share, loss: float) -> KeptShares:

@@ -11,6 +11,11 @@ import fairopt as fo
 
 POOL = fo.Instance([[1, 1], [5, 2], [3, 2], [1, 4], [0, 3], [0, 5]], [9, 16], weights=[2, 3, 1, 2, 3, 3])
 SERVERS = fo.Instance([[5, 0, 6], [3, 5, 2], [2, 3, 6]], [[13, 2, 8]] * 3, counts=[1, 1, 2])
+SOME = fo.Instance(  # the first user needs more on the server where it may not run
+    [[[1, 2], [1, 2], [1, 20]], [[2, 1]] * 3, [[1, 1]] * 3],
+    [[10, 10], [4, 9], [6, 6]],
+    eligible=[[True, True, False], [True, True, True], [True, False, True]],
+)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +44,11 @@ def test_later_tiers_are_certified_where_a_total_leaves_users_a_millionth(
     [
         (POOL, fo.AlphaFair(1, fo.PNormShare(1)) + 0.25 * fo.Total(fo.Tasks())),
         (SERVERS, 2.0 * fo.OrderedWeighted((2, 1), fo.Tasks()) + fo.AlphaFair(2)),
+        (SOME, fo.AlphaFair(1) + fo.Total(fo.Tasks())),
         (POOL, fo.FairnessEfficiency(0.5, 3)),
         (SERVERS, fo.FairnessEfficiency(3, -1, fo.Tasks())),
     ],
-    ids=["sum on a pool", "sum on servers", "measure up to 1", "measure above 1"],
+    ids=["sum on a pool", "sum on servers", "sum on some servers", "measure up to 1", "measure above 1"],
 )
 def test_where_shares_are_unique_later_tiers_keep_every_one(
     instance: fo.Instance, first: fo.Objective, tmp_path: Path

@@ -1,7 +1,8 @@
 """A sum of curves after other tiers, by a primal-dual interior point in dense matrices.
 
 What earlier tiers leave is thin, about 1e-7 of a share, and a user who has nothing else differs from others by as much.
-Here slacks and multipliers have digits of their own, however small, and prove the answer.
+Here slacks and multipliers have digits of their own, however small, and prove the answer. Steps are a predictor and a
+corrector (Mehrotra 1992).
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ def solve_by_interior(program: Program, settings: Settings) -> Proposals:
     """One proposal, with prices and multipliers."""
     begun = time.perf_counter()
     with np.errstate(all="ignore"):  # NaN ends the steps
-        found = _Thin(program).solved()
-    attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
-    yield Proposal("prices", attempt=attempt) if found is None else Proposal("prices", *found, attempt=attempt)
+        answer = _Thin(program).solved()
+    attempt = Try("prices", "no prices found" if answer is None else "solved", time.perf_counter() - begun)
+    yield Proposal("prices", attempt=attempt) if answer is None else Proposal("prices", *answer, attempt=attempt)
 
 
 class _Rows(NamedTuple):
@@ -157,27 +158,27 @@ class _Thin:
         majorant = program.objective.majorant(program.point(program.size[program.pairs.user]))
         assert majorant is not None
         numbers, curves = [self._numbers(curve) for curve in majorant.curves], majorant.curves
-        held = np.ones(n, dtype=bool)
-        held[:p] = ~program.zero_pairs
+        free = np.ones(n, dtype=bool)
+        free[:p] = ~program.zero_pairs
         objective = _Curves(
-            np.pad(np.vstack([of for of, _ in numbers]), ((0, 0), (0, n - p)))[:, held],
+            np.pad(np.vstack([of for of, _ in numbers]), ((0, 0), (0, n - p)))[:, free],
             np.concatenate([base for _, base in numbers]),
             np.concatenate([curve.factor for curve in curves]),
             np.concatenate([np.full(len(curve.factor), curve.alpha) for curve in curves]),
         )
         right = np.concatenate([one.right for one in self.rows])
         equal = np.repeat([one.equal for one in self.rows], [len(one.right) for one in self.rows])
-        size = 1.0 if objective.in_logs else -float(objective.slopes(self.start[held])[0] @ self.start[held])
+        size = 1.0 if objective.in_logs else -float(objective.slopes(self.start[free])[0] @ self.start[free])
         objective = replace(objective, factor=objective.factor / size)  # slopes near 1
         point, alpha = None, GENTLE
         while point is None or alpha < 2 * objective.alpha.max():  # each optimum is a start for the next
             gentler = replace(objective, alpha=np.minimum(objective.alpha, alpha))
-            point = _Point(gentler, table[:, held], right, equal, self.signed[held], self.start[held], point)
+            point = _Point(gentler, table[:, free], right, equal, self.signed[free], self.start[free], point)
             if not point.run():
                 return None
             alpha *= 2
         tasks = np.zeros(n)
-        tasks[held] = point.x
+        tasks[free] = point.x
         y = point.y * (size * objective.unit(point.x))
         prices, rows, kept = np.zeros(len(program.usable_rows)), [], []
         for one, part in zip(self.rows, np.split(y, np.cumsum([len(one.right) for one in self.rows])), strict=False):
@@ -318,43 +319,39 @@ class _Point:
             of_x = np.where(signed, to_a / x, 0.0) - slope - table.T @ y
             of_rows = -primal - np.where(equal, 0.0, to_s / y - s)
             both = scale * np.concatenate([span * of_x, of_rows])
-            found = inverse @ both
+            solution = inverse @ both
             for _ in range(2):
-                found += inverse @ (both - matrix @ found)
-            found *= scale
-            dx, dy = span * found[:n], found[n:]
+                solution += inverse @ (both - matrix @ solution)
+            solution *= scale
+            dx, dy = span * solution[:n], solution[n:]
             ds = np.where(equal, 0.0, -primal - table @ dx)
             da = np.where(signed, (to_a - a * dx) / x - a, 0.0)
             return dx, ds, dy, da
 
-        def parts(dx: Float, ds: Float, dy: Float, da: Float) -> tuple[float, float]:
-            """The largest parts of a step within the bounds, of unknowns and of multipliers."""
-            first = _part(x[signed], dx[signed], s[~equal], ds[~equal])
-            return first, _part(y[~equal], dy[~equal], a[signed], da[signed])
-
         dx, ds, dy, da = move(0.0, 0.0)
-        first, second = parts(dx, ds, dy, da)
-        after = (s + first * ds)[~equal] @ (y + second * dy)[~equal] + (x + first * dx)[signed] @ (a + second * da)[
-            signed
-        ]
-        part = max(float(after) / (mean * count), 0.0)
+        first, second = self._parts(dx, ds, dy, da)
+        of_rows, of_bounds = (s + first * ds) * (y + second * dy), (x + first * dx) * (a + second * da)
+        part = max(float(of_rows[~equal].sum() + of_bounds[signed].sum()) / (mean * count), 0.0)
         for sigma, corrected in ((min(part**3, 1.0), 1.0), (0.3, 0.0), (1.0, 0.0)):
             aim = sigma * mean
-            move_ = move(aim - corrected * ds * dy, aim - corrected * dx * da)
-            length = self._length(*move_)
+            mx, ms, my, ma = move(aim - corrected * ds * dy, aim - corrected * dx * da)
+            length = self._length(mx, ms, my, ma)
             if length > SHORT:
                 break
-        mx, ms, my, ma = move_
         self.x, self.s = x + length * mx, np.where(equal, 1.0, s + length * ms)
         self.y, self.a = y + length * my, a + length * ma
         return size
 
+    def _parts(self, dx: Float, ds: Float, dy: Float, da: Float) -> tuple[float, float]:
+        """The largest parts of a step within the bounds, of unknowns and of multipliers."""
+        signed, limited = self.signed, ~self.equal
+        first = _part(self.x[signed], dx[signed], self.s[limited], ds[limited])
+        return first, _part(self.y[limited], dy[limited], self.a[signed], da[signed])
+
     def _length(self, dx: Float, ds: Float, dy: Float, da: Float) -> float:
         """The part of a step that stays within the bounds, near the centre and where second derivatives hold."""
         x, s, y, a, signed, limited = self.x, self.s, self.y, self.a, self.signed, ~self.equal
-        first = _part(x[signed], dx[signed], s[limited], ds[limited])
-        second = _part(y[limited], dy[limited], a[signed], da[signed])
-        length = min(first, second, self.objective.longest(x, dx))
+        length = min(*self._parts(dx, ds, dy, da), self.objective.longest(x, dx))
         while length > LEAST:
             of_rows, of_bounds = (s + length * ds) * (y + length * dy), (x + length * dx) * (a + length * da)
             products = np.concatenate([of_rows[limited], of_bounds[signed]])
@@ -364,7 +361,7 @@ class _Point:
         return length
 
 
-def _part(*held: Float) -> float:
+def _part(*each: Float) -> float:
     """The part of steps that keeps numbers positive: the numbers and their steps, in turn."""
-    value, step = np.concatenate(held[::2]), np.concatenate(held[1::2])
+    value, step = np.concatenate(each[::2]), np.concatenate(each[1::2])
     return min(1.0, BACK * float(np.min(-value / step, where=step < 0, initial=np.inf)))

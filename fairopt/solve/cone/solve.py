@@ -46,7 +46,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate, answered = None, name == "HIGHS" or settings.solver is None
-        if linear_only(settings, name) and has_curves(program):
+        if linear_only(settings, name) and has_curves(program):  # without writing a cone program
             return
         ready: tuple[ConeModel, Compiled | None] | None = None
         steps = [(name, again) for again in range(solvers.tries(name))]
@@ -72,7 +72,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                     continue
                 compiled = linear.for_clarabel()
             tell(f"cone program by {solver}" + (f", try {again + 1}" if again else ""))
-            attempt, found = solve_problem(
+            attempt, has_values = solve_problem(
                 problem,
                 cone.unknowns,
                 solver,
@@ -83,8 +83,8 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 left=cone.left,
                 compiled=compiled,
             )
-            answered |= found
-            if found:
+            answered |= has_values
+            if has_values:
                 evidence = Solved.of(cone, keep=True)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
                 if attempt.status == INACCURATE and again + 1 < solvers.tries(solver):

@@ -183,10 +183,8 @@ class _Part:
     def _write(self) -> None:
         """Write what all programs have in common."""
         table, mine = self.table, np.flatnonzero(~self.bare)
-        row, entries = (
-            np.repeat(np.arange(len(self.rows)), np.diff(table.indptr)),
-            table.data * self.scale[table.indices],
-        )
+        row = np.repeat(np.arange(len(self.rows)), np.diff(table.indptr))
+        entries = table.data * self.scale[table.indices]
         largest = np.zeros(len(self.rows))
         np.maximum.at(largest, row, np.abs(entries))
         self.of_rows = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 1.0)

@@ -28,17 +28,15 @@ def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual
     user, number = pairs.user[some], bounds.number[some]
     reduced = bounds.reduced_costs(dual)[some]
     full = of_user >= program.most * (1 - NOISE)  # whose limit has a multiplier
-    limit = np.where(
-        full, np.bincount(user, reduced, len(full)) / np.maximum(np.bincount(user, minlength=len(full)), 1), 0
-    )
+    count = np.maximum(np.bincount(user, minlength=len(full)), 1)
+    limit = np.where(full, np.bincount(user, reduced, len(full)) / count, 0.0)
     prices, of_numbers = np.maximum(dual.prices, 0.0), np.maximum(dual.of_numbers, 0.0)
     cost = sp.csr_array(pairs.loads)[:, some].T @ sp.diags_array(prices)
     paid, at = of_numbers[number] * bounds.c[some], np.arange(len(some))
     shape = [(len(some), len(one)) for one in (of_numbers, limit)]
     terms = [cost, sp.csr_array((-paid, (at, number)), shape[0]), sp.csr_array((-limit[user], (at, user)), shape[1])]
     size = np.maximum(cost.sum(axis=1) + paid, np.finfo(float).tiny)
-    step = sp.linalg.lsmr(sp.diags_array(1 / size) @ sp.hstack(terms), (limit[user] - reduced) / size, atol=0, btol=0)[
-        0
-    ]
+    relative = sp.diags_array(1 / size) @ sp.hstack(terms)
+    step = sp.linalg.lsmr(relative, (limit[user] - reduced) / size, atol=0, btol=0)[0]
     n, m = len(prices), len(of_numbers)
     return replace(dual, prices=prices * (1 + step[:n]), of_numbers=of_numbers * (1 + step[n : n + m]))

@@ -105,7 +105,7 @@ def non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.as_owed(scheduler.checked(case.tree))
     given, asks = gives(scheduler, case.tree), request_of(tree)
     for name, whole in tree.total().items():
-        left = {"": whole - sum(given[one.name][name] for one in tree.children[""])}
+        left = {"": whole - sum(given[one.name][name] for one in tree.leaves)}
         for queue in reversed(deepest_first(tree)):
             gets, asked = given[queue.name][name], asks[queue.name][name]
             left[queue.name] = min(left[queue.parent], queue.limit.get(name, math.inf) - gets)

@@ -15,7 +15,7 @@ from fairopt.deployed.base import Deployed
 from fairopt.deployed.draws import AMOUNTS, Case, kind_of, legal, shrunk, size_of
 from fairopt.deployed.preemption import Workload
 from fairopt.deployed.trial import TRIALS, Breach, Trial
-from fairopt.errors import InvalidBlock, UnknownName, nearest
+from fairopt.errors import InvalidBlock, UnknownName
 from fairopt.properties.audit.findings import AuditReport, Evidence, Finding
 from fairopt.properties.names import ALIASES, texts
 from fairopt.runtime.clock import begin
@@ -97,13 +97,16 @@ def audit_scheduler(
         raise InvalidBlock("instances is empty; give some, or leave it out to have queues drawn")
     mine = trials_of(scheduler)
     names = [trial_name(name, [*mine]) for name in texts(properties, "properties", mine)]
-    clock, findings = begin(time_limit), list[Finding]()
-    for k, name in enumerate(dict.fromkeys(names)):
-        until = None if clock.left is None else time.monotonic() + clock.left / (len(names) - k)
-        findings.append(_searched(scheduler, mine[name], given, max_examples, seed, until))
-        if found is not None:
-            found(findings[-1])
-    return TrialReport(scheduler.name, scheduler, tuple(findings), (), seed)
+    clock, findings, stopped = begin(time_limit), list[Finding](), False
+    try:
+        for k, name in enumerate(dict.fromkeys(names)):
+            until = None if clock.left is None else time.monotonic() + clock.left / (len(names) - k)
+            findings.append(_searched(scheduler, mine[name], given, max_examples, seed, until))
+            if found is not None:
+                found(findings[-1])
+    except KeyboardInterrupt:
+        stopped = True
+    return TrialReport(scheduler.name, scheduler, tuple(findings), (), seed, stopped)
 
 
 def trials_of(scheduler: Deployed) -> dict[str, Trial]:
@@ -116,7 +119,7 @@ def trial_name(text: object, mine: Sequence[str] | None = None) -> str:
     names = [one.name for one in TRIALS] if mine is None else mine
     known = _canonical(text)
     if known not in names:
-        raise InvalidBlock(f"no property {text!r} of this scheduler; {nearest(text, names)}; it has {', '.join(names)}")
+        raise InvalidBlock(f"no property {text!r} of this scheduler; it has {', '.join(names)}")
     return str(known)
 
 

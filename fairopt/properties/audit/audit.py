@@ -110,7 +110,7 @@ def audit(
     ----------
     policy : Policy or other mechanism
         Anything with ``allocate(instance)``. Of a scheduler, such as ``fo.deployed.KAI()``, trees of queues are drawn,
-        which its own arithmetic divides; then ``share`` and what follows it, to ``servers``, and ``prove`` do not apply.
+        which its own arithmetic divides; then the options from ``share`` to ``servers``, and ``prove``, do not apply.
     properties : iterable of str, optional
         Names or short forms. Default: ``pe``, ``si``, ``ef`` and ``sp``; of policies of teams ``pe``, ``team-si``,
         ``sp`` and ``team-sp``; of schedulers all that are asked of it.

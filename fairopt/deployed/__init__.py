@@ -9,7 +9,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
-* `beside`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
+* `comparison`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
 * `trial`: properties of schedulers. `draws`: small trees of queues, and smaller ones. `search`: their audit.
 """
 

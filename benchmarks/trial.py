@@ -52,7 +52,12 @@ def tree_of(row: Row) -> QueueTree:
 
 def file_of(row: Row) -> str:
     """The witness of a finding as a file of its scheduler, with what it shows."""
-    return f"# {row['sentence']}\n{manifest(tree_of(row))}\n"
+    return f"# {row['sentence']}\n{written(row)}\n"
+
+
+def written(row: Row) -> str:
+    """The tree of a finding as a file."""
+    return manifest(tree_of(row), annotations=row["scheduler"] == "volcano-hdrf")
 
 
 def table(rows: list[Row]) -> list[list[str]]:
@@ -84,7 +89,7 @@ def markdown() -> str:
             for row in of_case:
                 words = f"**not {row['property']}**: {row['sentence']}. {CAUSES.get((name, row['property']), '')}"
                 lines.append(f"- {words.strip()}")
-            lines += ["", "```yaml", manifest(tree_of(of_case[0])), "```", ""]
+            lines += ["", "```yaml", written(of_case[0]), "```", ""]
     return "\n".join(lines)
 
 

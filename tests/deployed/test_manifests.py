@@ -20,7 +20,7 @@ def test_a_file_divides_as_its_tree(one: Deployed, tmp_path: Path) -> None:
     rng, file = np.random.default_rng(4), tmp_path / "queues.yaml"
     for _ in range(60):
         tree = drawn(rng, one, ("priority",) if one.scheduler == "YuniKorn" else ()).tree
-        file.write_text(manifest(tree))
+        file.write_text(manifest(tree, annotations=one == Volcano("hdrf")))
         read = fo.datasets.queues(file)
         names = {queue.name.removeprefix("root.").rpartition(".")[2]: queue for queue in read.queues}
         assert names.keys() == tree.by_name.keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -46,8 +46,8 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     Returns
     -------
     Instance
-        With volumes there is one more resource, ``flow``, of which paths of demands with a volume take 1 for each unit
-        of flow, and ``limits`` on what a team takes of it: every policy keeps them.
+        With volumes there is one more resource, ``flow``, of which every path takes 1 for each unit of flow, and
+        ``limits`` on what a team takes of it: every policy keeps them.
 
     Raises
     ------
@@ -81,10 +81,8 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     >>> fo.networks.flows(fo.networks.MAX_MIN.allocate(network), by="demand").flow.round(6).to_dict()
     {'a->c': 1.0, 'b->c': 1.0}
     """
-    if isinstance(paths, bool) or not isinstance(paths, int) or paths < 1:
+    if isinstance(paths, bool) or not isinstance(paths, SupportsIndex) or paths < 1:
         raise InvalidInstance(f"paths is {paths!r}; give a whole number >= 1")
-    if isinstance(capacity, bool) or not isinstance(capacity, (str, int, float)):
-        raise InvalidInstance(f"capacity is {capacity!r}; give the name of an attribute of links, or one number")
     links = Links(graph, capacity)
     wanted = demands_of(demands, links)
     users: list[str] = []
@@ -106,12 +104,10 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     if with_volume:
         resources.append(FLOW)
         capacities.append(2 * sum(links.capacities))  # never full: a unit of flow takes a unit of some link
-    limited = {demand.name for demand in with_volume}
     table = np.zeros((len(users), len(resources)))
-    for path, route, team in zip(table, rows, teams, strict=True):
+    table[:, len(links.names) :] = 1.0
+    for path, route in zip(table, rows, strict=True):
         path[route] = 1.0
-        if team in limited:
-            path[-1] = 1.0
     return Instance(
         table,
         capacities,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -85,39 +86,31 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         raise InvalidInstance(f"paths is {paths!r}; give a whole number >= 1")
     links = Links(graph, capacity)
     wanted = demands_of(demands, links)
-    users: list[str] = []
-    teams: list[str] = []
-    rows: list[list[int]] = []
-    fewer = 0
-    for demand in wanted:
-        routes = [*links.paths(demand.source, demand.target, paths)]
-        if not routes:
-            raise InvalidInstance(
-                f"the demand {demand.name} has no path over links with capacity; leave it out, or add links"
-            )
-        fewer += len(routes) < paths
-        users += [f"{demand.name}/{k + 1}" for k in range(len(routes))]
-        teams += [demand.name] * len(routes)
-        rows += routes
-    with_volume = [demand for demand in wanted if demand.volume < np.inf]
+    routes = {demand.name: [*links.paths(demand.source, demand.target, paths)] for demand in wanted}
+    for name, each in routes.items():
+        if not each:
+            raise InvalidInstance(f"the demand {name} has no path over links with capacity; leave it out, or add links")
+    volumes = {demand.name: demand.volume for demand in wanted if demand.volume < np.inf}
     resources, capacities = [*links.names], [*links.capacities]
-    if with_volume:
+    if volumes:
         resources.append(FLOW)
         capacities.append(2 * sum(links.capacities))  # never full: a unit of flow takes a unit of some link
-    table = np.zeros((len(users), len(resources)))
-    table[:, len(links.names) :] = 1.0
-    for path, route in zip(table, rows, strict=True):
+    uses = np.zeros((sum(map(len, routes.values())), len(resources)))
+    uses[:, len(links.names) :] = 1.0
+    for path, route in zip(uses, chain.from_iterable(routes.values()), strict=True):
         path[route] = 1.0
+    fewer = sum(len(each) < paths for each in routes.values())
     return Instance(
-        table,
+        uses,
         capacities,
         weights={demand.name: demand.weight for demand in wanted},
-        users=users,
+        users=[f"{name}/{k + 1}" for name, each in routes.items() for k in range(len(each))],
         resources=resources,
         servers=[NETWORK],
-        teams={DEMAND: teams},
+        teams={DEMAND: [name for name, each in routes.items() for _ in each]},
         limits=[
-            {"name": f"volume of {d.name}", "resource": FLOW, "amount": d.volume, "of": [d.name]} for d in with_volume
+            {"name": f"volume of {name}", "resource": FLOW, "amount": volume, "of": [name]}
+            for name, volume in volumes.items()
         ],
         notes=[f"{fewer:,} of {len(wanted):,} demands have fewer than {paths} paths"] if fewer else (),
     )

@@ -195,11 +195,12 @@ def _smallest(rows: Any, values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pop(Baseline):
-    """Demands, each in equal pieces, in parts at random; each part has as much of all capacities, and is max-min."""
+    """Demands, each in equal pieces, in parts at random; each part has as much of all capacities and its own answer."""
 
     parts: int = 4
     seed: int = 0
     pieces: int = 1
+    policy: fo.Policy = fo.networks.MAX_MIN  # of every part
 
     @property
     def name(self) -> str:
@@ -220,5 +221,5 @@ class Pop(Baseline):
                 weights={name: weight * of[name] for name, weight in small.team_weights.items()},
                 limits=[replace(limit, amount=limit.amount * of[limit.of[0][0]]) for limit in small.limits],
             )
-            flow[inside] += fo.networks.MAX_MIN.allocate(small).tasks
+            flow[inside] += self.policy.allocate(small).tasks
         return flow

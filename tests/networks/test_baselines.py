@@ -76,20 +76,29 @@ def test_bins_let_a_demand_fall_below_its_level_over_alpha() -> None:
 
 
 def test_water_filling_of_paths_counts_paths() -> None:
-    """Both demands could have 1: one has two links of its own beside the path of the other."""
-    graph = nx.DiGraph([("e", "b"), ("e", "a"), ("b", "c"), ("c", "a")])
-    network = fo.networks.instance(graph, [("b", "a"), ("e", "a")], capacity=1)
+    """Both demands could have 1: one has a link of its own beside the path of the other."""
+    graph = nx.DiGraph([("c", "b"), ("b", "d"), ("c", "d")])
+    network = fo.networks.instance(graph, [("b", "d"), ("c", "d")], capacity=1)
     assert flows(fo.networks.MAX_MIN.allocate(network)).tolist() == pytest.approx([1, 1])
     assert flows(KWaterfilling(1).allocate(network)).tolist() == pytest.approx([0.5, 1.5])
 
 
 def test_passes_settle_at_a_bottleneck_that_is_not_max_min() -> None:
+    """One demand has three paths, and the longest is in the way of the others: each has a half, and weights stay."""
+    graph = nx.DiGraph([("d", "b"), ("b", "c"), ("d", "a"), ("a", "c"), ("a", "b")])
+    network = fo.networks.instance(graph, [("d", "c")], capacity=1)
+    assert flows(fo.networks.MAX_MIN.allocate(network)).tolist() == pytest.approx([2])
+    for passes in (1, 30):
+        assert AdaptiveWaterfilling(passes, exact=True).allocate(network).tasks == pytest.approx([0.5, 0.5, 0.5])
+    assert networks_claims.settles_unbottlenecked(exact=True)(network) == 0
+
+
+def test_one_look_at_each_link_can_settle_away_from_bottlenecks() -> None:
     graph = nx.DiGraph()
-    graph.add_weighted_edges_from([("c", "a", 2), ("a", "c", 1), ("b", "c", 1), ("b", "a", 1)], weight="capacity")
-    network = fo.networks.instance(graph, [("b", "a"), ("c", "a"), ("b", "c")])
-    assert flows(fo.networks.MAX_MIN.allocate(network)).tolist() == pytest.approx([1, 2, 1])
-    settled = AdaptiveWaterfilling(300, exact=True)
-    assert flows(settled.allocate(network)).tolist() == pytest.approx([1, 1.5, 1], abs=0.01)
+    links = [("b", "a", 1), ("b", "d", 3), ("d", "b", 1), ("e", "b", 4), ("a", "d", 7)]
+    graph.add_weighted_edges_from(links, weight="capacity")
+    network = fo.networks.instance(graph, [("a", "b"), ("e", "d"), ("a", "d")], paths=2)
+    assert networks_claims.settles_unbottlenecked(exact=False)(network) == 1  # path
     assert networks_claims.settles_unbottlenecked(exact=True)(network) == 0
 
 

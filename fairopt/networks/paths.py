@@ -118,9 +118,5 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
 
 def on_network(instance: Instance) -> bool:
     """Whether `instance` made it, or made one that it was changed from."""
-    return [*instance.servers] == [NETWORK] and DEMAND in instance.teams and all(map(is_link, instance.resources))
-
-
-def is_link(resource: str) -> bool:
-    """Whether a resource is a link, or that of volumes."""
-    return resource == FLOW or ONE_WAY in resource or BOTH_WAYS in resource
+    of_links = all(name == FLOW or ONE_WAY in name or BOTH_WAYS in name for name in instance.resources)
+    return of_links and [*instance.servers] == [NETWORK] and DEMAND in instance.teams

@@ -1,7 +1,10 @@
 """Kueue, YuniKorn and Volcano: small cases by hand, and dense steps in place of closed forms."""
 
+import random
+
 import numpy as np
 import pytest
+from oracle.hdrf import started
 
 import fairopt as fo
 from fairopt.datasets import Queue, QueueTree
@@ -128,6 +131,26 @@ def test_blocking_nodes_of_volcano() -> None:
     table = Volcano("hdrf", 30).divide(QueueTree("Volcano", queues, {"cpu": 30, "memory": 30}))
     assert table["cpu"].tolist() == [10, 10, 10, 10, 0, 0]
     assert table["memory"].tolist() == [0, 0, 15, 0, 15, 15]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hdrf_starts_the_tasks_that_it_starts_in_fractions(seed: int) -> None:
+    """Random trees, with ties: weights of 0, jobs that ask for nothing, resources that run out."""
+    rng = random.Random(seed)
+    names, parents = ["cpu", "memory", "gpu"][: rng.randint(1, 3)], [""]
+    parents += ["" if rng.random() < 0.3 else f"q{rng.randrange(j)}" for j in range(1, rng.randint(2, 14))]
+    number = rng.randint if seed % 2 else rng.uniform
+    queues = [
+        Queue(f"q{j}", parent, number(0, 5), request={name: number(0, 9) * (rng.random() < 0.8) for name in names})
+        for j, parent in enumerate(parents)
+    ]
+    rng.shuffle(queues)
+    tree = QueueTree("Volcano", tuple(queues), {name: number(1, 40) for name in names})
+    tasks = rng.choice([1, 3, 7, 30])
+    table = Volcano("hdrf", tasks).divide(tree)
+    for name, number_of in started(tree, tasks).items():
+        parts = [(tree.by_name[name].request or {})[one] * number_of / tasks for one in names]
+        assert table.loc[name].tolist() == pytest.approx(parts)
 
 
 def test_volcano_capacity_serves_queues_that_deserve_nothing_in_turn() -> None:

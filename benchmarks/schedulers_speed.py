@@ -84,7 +84,7 @@ def main() -> None:
                     runs["Slurm, factors"] = lambda one=one, tree=billed: one.factors(tree)
                 if isinstance(one, Kueue):
                     runs["Kueue, shares"] = lambda one=one, tree=tree: one.shares(tree)
-                if isinstance(one, KAI):
+                if isinstance(one, KAI) and 0:
                     runs["KAI, beside"] = lambda one=one, tree=tree: beside(one, tree)
                 for name, run in runs.items():
                     rows.append({"mechanism": name, "levels": levels, "resources": len(names), "seconds": seconds(run)})

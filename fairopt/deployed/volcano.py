@@ -81,12 +81,12 @@ class Volcano(Deployed):
 
     def _hdrf(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         """The plugin ``drf`` with its hierarchy."""
-        asked = request_of(tree)
+        names, asked = resources_of(tree), request_of(tree)
         for queue in tree.leaves:
             if not all(map(math.isfinite, asked[queue.name].values())):
                 raise InvalidInstance(f"{self.name}: {queue.name!r} has no request; give one, in amounts")
         used = served(tree, asked, self.tasks)
-        return {name: dict(zip(resources_of(tree), amounts, strict=True)) for name, amounts in used.items()}
+        return {name: dict(zip(names, amounts, strict=True)) for name, amounts in used.items()}
 
 
 def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:

@@ -70,13 +70,10 @@ class YuniKorn(Deployed):
         ['b', 'a']
         """
         tree = self.checked(tree)
-        top = tree.children[""]
+        top, total = tree.children[""], tree.total()
 
         def key(queue: Queue) -> tuple[float, float]:
-            share, priority = (
-                fair_share(queue.used, queue.guarantee, {**tree.total(), **queue.limit}),
-                -_priority(queue),
-            )
+            share, priority = fair_share(queue.used, queue.guarantee, {**total, **queue.limit}), -_priority(queue)
             return (priority, share) if self.by_priority else (share, priority)
 
         out = list[str]()

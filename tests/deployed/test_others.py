@@ -11,6 +11,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
+from fairopt.deployed.go_sort import stable_in_go
 from fairopt.deployed.yunikorn import fair_share
 
 
@@ -102,6 +103,22 @@ def test_yunikorn_in_steps() -> None:
         share = {q.name: fair_share({"cpu": used[q.name] + 1e-9}, q.guarantee, {"cpu": 12.0, **q.limit}) for q in open_}
         used[min(share, key=lambda name: share[name])] += 0.01
     assert YuniKorn().divide(tree)["cpu"].tolist() == pytest.approx([used[name] for name in "abcd"], abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_sort_of_go_is_stable(seed: int) -> None:
+    rng = random.Random(seed)
+    pairs = [(rng.randint(0, rng.choice([2, 40])), k) for k in range(rng.randint(0, 300))]
+    assert stable_in_go(pairs, lambda one, other: one[0] < other[0]) == sorted(pairs, key=lambda one: one[0])
+
+
+def test_queues_that_none_is_before_keep_their_order_in_yunikorn() -> None:
+    """Of 30 pairs one queue waits for more CPU, the other one for more memory; all share nothing yet."""
+    queues = [
+        Queue(f"{name}{k}", request={"cpu": c, "memory": 3 - c}) for k in range(30) for name, c in (("a", 1), ("b", 2))
+    ]
+    tree = QueueTree("YuniKorn", tuple(queues), {"cpu": 9, "memory": 9})
+    assert YuniKorn().order(tree) == [queue.name for queue in queues]
 
 
 def test_priority_comes_first_in_yunikorn() -> None:

@@ -85,7 +85,8 @@ def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
         documents = _documents(text, name)
     found = tree_of_documents(documents, of_kueue=True)
     if found is None:
-        raise InvalidInstance(f"{name} holds no queues; {_EXPECTED}")
+        where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
+        raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
     if found.scheduler not in LABELS:
         return found
     return with_work(found, objects_of([one for one in documents if isinstance(one[0], Mapping)], ""), name)

@@ -125,5 +125,5 @@ def test_errors(written, tmp_path, change, words):
 
 def test_a_folder_without_queues(tmp_path):
     (tmp_path / "node.yaml").write_text("kind: Node\nmetadata: {name: n}\n")
-    with pytest.raises(InvalidInstance, match=r"holds no queues; expected queues of KAI"):
+    with pytest.raises(InvalidInstance, match=r"holds no queues in its files of YAML and JSON; expected"):
         fo.datasets.queues(tmp_path)

@@ -59,10 +59,10 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     >>> fo.networks.plot(fo.networks.MAX_MIN.allocate(network)).get_title()
     'max-min flow: 2 demands, 1 of 3 links full'
     """
-    from matplotlib.collections import LineCollection
-
     ax = new_figure(6.0, 4.2).subplots() if ax is None else ax
     check_axes(ax)
+    from matplotlib.collections import LineCollection
+
     network = OnNetwork(answer)
     sign = _sign(network.link_names, graph)
     nodes = set() if graph is None else {str(node) for node in graph}

@@ -8,6 +8,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `kai`: KAI's division. `yunikorn`: YuniKorn's fair share. `volcano`: three plugins of Volcano.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
+* `cycles`: Kueue's cycles of admission and preemption one after the other.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
 * `beside`: what a scheduler gives beside a certified answer.
 """

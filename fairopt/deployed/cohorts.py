@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import deepest_first
@@ -62,8 +63,8 @@ class Node:
     def local(self, name: str) -> float:
         """What is kept for the subtree."""
         if name not in self.queue.lending:
-            return 0.0
-        return max(0.0, self.quota.get(name, 0.0) - self.queue.lending[name])
+            return 0
+        return max(0, self.quota.get(name, 0) - self.queue.lending[name])
 
     def above(self, itself: bool = False) -> list[Node]:
         """The nodes above it, the nearest first; or also ``itself``."""
@@ -73,23 +74,32 @@ class Node:
             node = node.parent
         return out
 
+    @property
+    def root(self) -> Node:
+        """The node at the top."""
+        return self.above(itself=True)[-1]
+
     def potential(self, name: str) -> float:
         """The most that it could use if nobody used anything."""
         if self.parent is None:
-            return self.quota.get(name, 0.0)
+            return self.quota.get(name, 0)
         there = self.local(name) + self.parent.potential(name)
-        return min(there, self.quota.get(name, 0.0) + self.queue.borrowing.get(name, math.inf))
+        return min(there, self.quota.get(name, 0) + self.queue.borrowing.get(name, math.inf))
 
     def available(self, name: str) -> float:
         """What it could still use; negative where more is used than there is."""
-        used, quota = self.used.get(name, 0.0), self.quota.get(name, 0.0)
+        used, quota = self.used.get(name, 0), self.quota.get(name, 0)
         if self.parent is None:
             return quota - used
         local = self.local(name)
         there = self.parent.available(name)
         if name in self.queue.borrowing:
-            there = min(there, quota - local - max(0.0, used - local) + self.queue.borrowing[name])
-        return max(0.0, local - used) + there
+            there = min(there, quota - local - max(0, used - local) + self.queue.borrowing[name])
+        return max(0, local - used) + there
+
+    def fits(self, request: Amounts) -> bool:
+        """Whether it could use so much more."""
+        return all(amount <= max(0, self.available(name)) for name, amount in request.items())
 
     def add(self, amounts: Amounts, sign: int = 1) -> None:
         """Use amounts, here and above, or free them with a ``sign`` of -1."""
@@ -97,10 +107,10 @@ class Node:
             node: Node | None = self
             change = sign * amount
             while node is not None and change:
-                before = node.used.get(name, 0.0)
+                before = node.used.get(name, 0)
                 node.used[name] = before + change
                 local = node.local(name)
-                change = max(0.0, node.used[name] - local) - max(0.0, before - local)
+                change = max(0, node.used[name] - local) - max(0, before - local)
                 node = node.parent
 
     def share(self, extra: Amounts | None = None) -> DominantShare:
@@ -108,7 +118,7 @@ class Node:
         weight = self.queue.weight
         if self.parent is None:
             return DominantShare(0.0, weight)
-        over = {n: (extra or {}).get(n, 0.0) + self.used.get(n, 0.0) - quota for n, quota in self.quota.items()}
+        over = {n: (extra or {}).get(n, 0) + self.used.get(n, 0) - quota for n, quota in self.quota.items()}
         over = {name: amount for name, amount in over.items() if amount > 0}
         lendable: dict[str, float] = {}
         for name in self.above()[-1].quota if over else ():
@@ -131,6 +141,25 @@ def resource_of(name: str) -> str:
     return name.rpartition(":")[2]
 
 
+def exact(amounts: Amounts) -> dict[str, Any]:
+    """Amounts as the decimals that they are written as, in fractions, so that sums of them are exact."""
+    return {name: _exact(amount) for name, amount in amounts.items()}
+
+
+def _exact(amount: float) -> Any:
+    """An amount as a whole number or a fraction, infinite if it is."""
+    if math.isinf(amount):
+        return amount
+    return int(amount) if amount % 1 == 0 else Fraction(amount).limit_denominator(10**12)
+
+
+def exact_nodes_of(tree: QueueTree) -> dict[str, Node]:
+    """The nodes of a tree in exact amounts."""
+    keys = ("guarantee", "lending", "borrowing", "used")
+    queues = [replace(queue, **{key: exact(getattr(queue, key)) for key in keys}) for queue in tree.queues]
+    return nodes_of(replace(tree, queues=tuple(queues)))
+
+
 def nodes_of(tree: QueueTree) -> dict[str, Node]:
     """The nodes of a tree, with what queues use, in its order."""
     nodes = {queue.name: Node(queue) for queue in tree.queues}
@@ -143,7 +172,7 @@ def nodes_of(tree: QueueTree) -> dict[str, Node]:
         quota = dict(queue.guarantee)
         for child in node.children:
             for name, amount in child.quota.items():
-                quota[name] = quota.get(name, 0.0) + amount - child.local(name)
+                quota[name] = quota.get(name, 0) + amount - child.local(name)
         node.quota = quota
     for node in nodes.values():
         node.add(node.queue.used)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
-from fairopt.deployed.cohorts import Amounts, Node, nodes_of
+from fairopt.deployed.cohorts import Amounts, Node, exact, exact_nodes_of, nodes_of
+from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
 from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, turns, victims
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
@@ -37,6 +39,9 @@ class Kueue(Deployed):
     ----------
     strategies : sequence of str
         Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
+    below_threshold : bool
+        Whether a queue with a note ``borrowWithinCohort`` of ``LowerPriority`` preempts workloads below its priority
+        whatever the shares are, as in Kueue before 87e9a0a6 (March 2025).
 
     Notes
     -----
@@ -54,6 +59,7 @@ class Kueue(Deployed):
     """
 
     strategies: Sequence[str] = STRATEGIES
+    below_threshold: bool = False
 
     scheduler: ClassVar[str] = "Kueue"
     source: ClassVar[str] = "fair_sharing.go and resource_node.go of Kueue at ff69552e"
@@ -97,9 +103,18 @@ class Kueue(Deployed):
         return table.set_index(pandas().Index(list(of), name="queue"))
 
     def victims(
-        self, tree: QueueTree, queue: str, request: Amounts, workloads: Iterable[Workload | tuple[str, Amounts]]
+        self,
+        tree: QueueTree,
+        queue: str,
+        request: Amounts,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        priority: int = 0,
+        created: float = 0.0,
     ) -> list[int]:
-        """Whom a workload that does not fit preempts, with reclaim within the cohort from all, and none in its queue.
+        """Whom a workload that does not fit preempts.
+
+        The notes of a queue say whom it may preempt, as in Kueue: ``reclaimWithinCohort``, here ``Any`` without a
+        note, and ``withinClusterQueue``, here ``Never``.
 
         Parameters
         ----------
@@ -109,8 +124,10 @@ class Kueue(Deployed):
             Where the workload waits.
         request : dict of float by resource
             What it asks for.
-        workloads : iterable of (queue, amounts) or (queue, amounts, priority)
+        workloads : iterable of (queue, amounts), (queue, amounts, priority) or (queue, amounts, priority, created)
             What runs, the one admitted first at first.
+        priority, created : float
+            Of the workload that waits.
 
         Returns
         -------
@@ -128,7 +145,56 @@ class Kueue(Deployed):
         [2, 1]
         """
         nodes, runs = self._running(tree, queue, workloads)
-        return victims(nodes, queue, request, runs, self.strategies)
+        return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
+
+    def circle(
+        self,
+        tree: QueueTree,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]] = (),
+    ) -> list[Cycle]:
+        """Cycles of scheduling that come again for ever, since workloads preempt each other in a circle.
+
+        Workloads arrive one by one, each when nothing changes any more, and none ever finishes. What is preempted is
+        gone, and waits again, before the next cycle.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        workloads : iterable of (queue, amounts) or longer, as for `victims`
+            In the order in which they arrive.
+        running : iterable of the same
+            What runs before.
+
+        Returns
+        -------
+        list of Cycle
+            ``admitted``, places in ``[*running, *workloads]``, and ``preempted``, pairs of such places: who, for whom.
+            Empty if all settles, or nothing comes again in 1,000 cycles.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
+        >>> for cycle in fo.deployed.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
+        ...     print(cycle)
+        Cycle(admitted=(), preempted=((1, 2),))
+        Cycle(admitted=(1,), preempted=())
+        """
+        first = [*running]
+        nodes, every = self._running(tree, "", [*first, *workloads])
+        for one in every:
+            nodes[one.queue].add(one.uses, -1)
+        n = len(first)
+        return circle(nodes, every[:n], every[n:], partial(self._victims, nodes), partial(self._first, nodes))
+
+    def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
+        """The rows of workloads that a workload preempts."""
+        return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
 
     def order(
         self,
@@ -206,28 +272,34 @@ class Kueue(Deployed):
         >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
         """
-        nodes, left, out = nodes_of(self.checked(tree)), dict(waiting), list[str]()
+        nodes, out = exact_nodes_of(self.checked(tree)), list[str]()
+        left = {name: Workload(name, exact(request)) for name, request in waiting.items()}
         for name in left:
             self._known(nodes, name)
-        for root in (node for node in nodes.values() if node.parent is None):
-            while (winner := self._next(root, nodes, left)) is not None:
-                request = left.pop(winner)
-                if all(amount <= nodes[winner].available(one) for one, amount in request.items()):
-                    nodes[winner].add(request)
-                out.append(winner)
+        while left:
+            out.append(self._first(nodes, left))
+            one = left.pop(out[-1])
+            if nodes[one.queue].fits(one.uses):
+                nodes[one.queue].add(one.uses)
         return out
 
-    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Amounts]) -> str | None:
+    def _first(self, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str:
+        """The queue whose workload is considered first."""
+        roots = (node for node in nodes.values() if node.parent is None)
+        return next(name for root in roots if (name := self._next(root, nodes, left)) is not None)
+
+    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str | None:
         """The queue whose workload wins below a node."""
         if not node.children:
             return node.name if node.name in left else None
-        best: tuple[tuple[bool, tuple[bool, float]], str] | None = None
+        best: tuple[tuple[bool, tuple[bool, float], int, float], str] | None = None
         for child in sorted(node.children, key=lambda one: not one.children):
             if (name := self._next(child, nodes, left)) is not None:
-                nodes[name].add(left[name])
+                one = left[name]
+                nodes[name].add(one.uses)
                 share = child.share()
-                nodes[name].add(left[name], -1)
-                key = share.borrows_any(left[name]), share.key
+                nodes[name].add(one.uses, -1)
+                key = share.borrows_any(one.uses), share.key, -one.priority, one.created
                 best = (key, name) if best is None or key < best[0] else best
         return None if best is None else best[1]
 
@@ -235,8 +307,9 @@ class Kueue(Deployed):
         self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
     ) -> tuple[dict[str, Node], list[Workload]]:
         """Nodes that use what runs."""
-        nodes, runs = nodes_of(self.checked(tree)), [Workload(*one) for one in workloads]
-        for name in (queue, *(one.queue for one in runs)):
+        nodes, every = exact_nodes_of(self.checked(tree)), [Workload(*one) for one in workloads]
+        runs = [one._replace(uses=exact(one.uses)) for one in every]
+        for name in (*[queue] * bool(queue), *(one.queue for one in runs)):
             self._known(nodes, name)
         for one in runs:
             nodes[one.queue].add(one.uses)

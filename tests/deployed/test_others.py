@@ -8,6 +8,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
+from fairopt.deployed.preemption import Workload
 from fairopt.deployed.yunikorn import fair_share
 
 
@@ -44,8 +45,7 @@ def test_the_division_of_kueue_is_where_small_workloads_end() -> None:
     nodes = nodes_of(tree)
     left, step = {"a", "b", "c", "d"}, {"cpu": 0.05}
     while left:
-        name = Kueue()._next(nodes["root"], nodes, dict.fromkeys(left, step))
-        assert name is not None
+        name = Kueue()._first(nodes, {name: Workload(name, step) for name in left})
         if nodes[name].available("cpu") >= 0.05 - 1e-9:
             nodes[name].add(step)
         else:

@@ -76,7 +76,7 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
     weights = positive({one: _weight(tree.by_name[one], name) for one in sorted(here)}, what, notes)
     most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
-    owed = {one: {name: amount} for one in sorted(here) if (amount := _owed(tree, one, name, most_of)) > 0}
+    owed = {one: {name: amount} for one in sorted(here) if (amount := owed_of(tree, one, name, most_of)) > 0}
     limits = [
         {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
         for one in sorted(here - most_of.keys())
@@ -105,14 +105,14 @@ def _weight(queue: Queue, name: str) -> float:
     return queue.weights.get(name, queue.weight)
 
 
-def _owed(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+def owed_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
     """What a queue is owed, as far as it and the queues below it ask for so much."""
     below = tree.children[one]
-    able = sum(_able(tree, child.name, name, most) for child in below) if below else most[one]
+    able = sum(able_of(tree, child.name, name, most) for child in below) if below else most[one]
     return min(tree.by_name[one].guarantee.get(name, 0.0), able)
 
 
-def _able(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+def able_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
     """The most that a queue can use."""
     below, limit = tree.children[one], tree.by_name[one].limit.get(name, math.inf)
-    return min(limit, sum(_able(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))
+    return min(limit, sum(able_of(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))

@@ -162,6 +162,17 @@ def audit(
     >>> print(report["si"].witness)
     user 'user2' runs 0.1667 tasks, where its own slice would run 0.25: ... (verified: exact fractions)
     """
+    if hasattr(policy, "divide"):
+        given_here = {"share": share, "positive": positive, "conditions": conditions, "weights": weights}
+        for option, value in {**given_here, "limits": limits, "servers": servers > 1, "prove": prove}.items():
+            if value:
+                raise InvalidBlock(f"{option} is of instances; of {label(policy)} queues are drawn, so leave it out")
+        require_whole(max_examples, "max_examples")
+        require_whole(seed, "seed", 0)
+        of_queues = later("fairopt.deployed.search:audit_scheduler")
+        return of_queues(
+            policy, properties, instances, max_examples=max_examples, seed=seed, found=found, time_limit=time_limit
+        )
     if not is_mechanism(policy):
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
         raise InvalidBlock(f"audit({brief(policy)}): {fix}")

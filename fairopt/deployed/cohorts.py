@@ -155,8 +155,16 @@ def _exact(amount: float) -> Any:
 
 def exact_nodes_of(tree: QueueTree) -> dict[str, Node]:
     """The nodes of a tree in exact amounts."""
-    keys = ("guarantee", "lending", "borrowing", "used")
-    queues = [replace(queue, **{key: exact(getattr(queue, key)) for key in keys}) for queue in tree.queues]
+    queues = [
+        replace(
+            one,
+            guarantee=exact(one.guarantee),
+            lending=exact(one.lending),
+            borrowing=exact(one.borrowing),
+            used=exact(one.used),
+        )
+        for one in tree.queues
+    ]
     return nodes_of(replace(tree, queues=tuple(queues)))
 
 

@@ -14,6 +14,8 @@ from fairopt.deployed.cohorts import Amounts, Node, exact, exact_nodes_of, nodes
 from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
 from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, turns, victims
+from fairopt.deployed.smallest import by_rules as smallest_by_rules
+from fairopt.deployed.smallest import of_any
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import pandas
@@ -146,6 +148,52 @@ class Kueue(Deployed):
         """
         nodes, runs = self._running(tree, queue, workloads)
         return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
+
+    def smallest(
+        self,
+        tree: QueueTree,
+        queue: str,
+        request: Amounts,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        priority: int = 0,
+        created: float = 0.0,
+        *,
+        by_rules: bool = True,
+    ) -> list[int]:
+        """The fewest workloads that could be preempted so that one that waits fits.
+
+        Of equally large sets the one of the lowest priorities, then the one that frees the least.
+
+        Parameters
+        ----------
+        tree, queue, request, workloads, priority, created
+            As for `victims`.
+        by_rules : bool, default True
+            Whether each must be one that Kueue's rules allow, as shares are when its turn comes, in some order. All
+            sets are tried by size. Otherwise it is the smallest set of any, by HiGHS.
+
+        Returns
+        -------
+        list of int
+            Places in ``workloads``; empty if the workload fits, or no set would do.
+
+        Raises
+        ------
+        OutOfDomain
+            If more than 5,000 sets would have to be tried.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
+        >>> running = [("b", {"gpu": 4}), ("b", {"gpu": 2}), ("b", {"gpu": 2})]
+        >>> fo.deployed.Kueue().smallest(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
+        [0]
+        """
+        nodes, runs = self._running(tree, queue, workloads)
+        incoming = Workload(queue, exact(request), priority, created)
+        return (smallest_by_rules(nodes, incoming, runs, self.strategies) if by_rules else of_any(nodes, incoming, runs))
 
     def circle(
         self,

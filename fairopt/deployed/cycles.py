@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairopt.deployed.cohorts import Amounts, Node
-from fairopt.deployed.preemption import ANY, RECLAIM, Workload, may_preempt, policy
+from fairopt.deployed.preemption import ANY, RECLAIM, may_preempt, policy
+from fairopt.io.queues.tree import Workload
 
 Victims = Callable[[Workload, Sequence[Workload]], list[int]]
 Order = Callable[[Mapping[str, Workload]], str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -13,11 +14,12 @@ from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of,
 from fairopt.deployed.cohorts import Amounts, Node, exact, exact_nodes_of, nodes_of
 from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
-from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, turns, victims
-from fairopt.deployed.smallest import by_rules as smallest_by_rules
+from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt.deployed.smallest import by_rules as fewest_by_rules
 from fairopt.deployed.smallest import of_any
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.io.queues.tree import Workload
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
@@ -193,7 +195,53 @@ class Kueue(Deployed):
         """
         nodes, runs = self._running(tree, queue, workloads)
         incoming = Workload(queue, exact(request), priority, created)
-        return (smallest_by_rules(nodes, incoming, runs, self.strategies) if by_rules else of_any(nodes, incoming, runs))
+        return fewest_by_rules(nodes, incoming, runs, self.strategies) if by_rules else of_any(nodes, incoming, runs)
+
+    def preemptions(
+        self,
+        tree: QueueTree,
+        waiting: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]],
+    ) -> pd.DataFrame:
+        """Whom each waiting workload would preempt if it came next, beside the fewest that would do.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        waiting, running : iterable of (queue, amounts) or longer, as for `victims`
+            The fifth entry is a name; without it workloads are numbered from 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By workload: ``queue``, ``fits``; tuples of names: ``victims``, ``fewest`` by rules (None if there are too
+            many sets to try), and ``fewest_of_any``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
+        >>> table = fo.deployed.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
+        >>> table[["victims", "fewest", "fewest_of_any"]].values.tolist()
+        [[('2',), ('2', '1'), ('2',)]]
+        """
+        nodes, runs = self._running(tree, "", running)
+        names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
+        for k, given in enumerate(waiting, 1):
+            one = Workload(*given)
+            self._known(nodes, one.queue)
+            one = one._replace(uses=exact(one.uses))
+            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
+            with suppress(OutOfDomain):
+                sets[1] = fewest_by_rules(nodes, one, runs, self.strategies)
+            named = (None if of is None else tuple(names[j] for j in of) for of in sets)
+            rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
+        columns = ["workload", "queue", "fits", "victims", "fewest", "fewest_of_any"]
+        return pandas().DataFrame(rows, columns=columns).set_index("workload")
 
     def circle(
         self,

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from fairopt.deployed.cohorts import DominantShare, Node
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.queues.tree import Workload
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = (FINAL, INITIAL)
 ANY, NEVER, LOWER, NEWER = POLICIES = ("Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority")
 RECLAIM, WITHIN, BORROW = "reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"
-
-
-class Workload(NamedTuple):
-    """A workload: its queue, what it uses or asks for, its priority, when it was made, and its name.
-
-    In a list of those that run the one admitted first stands first.
-    """
-
-    queue: str
-    uses: Mapping[str, float]
-    priority: int = 0
-    created: float = 0.0
-    name: str = ""
 
 
 class Ordering:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fairopt.deployed.cohorts import Node
-from fairopt.deployed.preemption import Ordering, Workload, allowed, candidates, turns
+from fairopt.deployed.preemption import Ordering, allowed, candidates, turns
 from fairopt.errors import OutOfDomain
+from fairopt.io.queues.tree import Workload
 from fairopt.runtime.lazy import optimize, sp
 
 MOST_SETS = 5_000
@@ -95,8 +96,11 @@ def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Wo
     for node, name in cells:
         below = sum(max(0, one.used.get(name, 0) - one.local(name)) for one in node.children)
         own = node.used.get(name, 0) - below + (request[name] if node is preemptor else 0)
-        use = {k: -float(amount) for k, j in enumerate(rows) if workloads[j].queue == node.name
-               and (amount := workloads[j].uses.get(name, 0))}
+        use = {
+            k: -float(amount)
+            for k, j in enumerate(rows)
+            if workloads[j].queue == node.name and (amount := workloads[j].uses.get(name, 0))
+        }
         use |= {passes[one.name, name]: 1.0 for one in node.children}
         scale = float(max(1, node.root.quota.get(name, 0)))
         limit({**use, passes[node.name, name]: -1.0}, float(node.local(name) - own), scale)
@@ -107,11 +111,12 @@ def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Wo
     at, columns, values = zip(*entries, strict=True)
     matrix = sp.coo_array((values, (at, columns)), shape=(len(bounds), n))
     constraints = [optimize.LinearConstraint(matrix, -np.inf, bounds)]
-    whole, top = np.arange(n) < len(rows), np.where(np.arange(n) < len(rows), 1, np.inf)
+    whole = (np.arange(n) < len(rows)).astype(int)
+    box = optimize.Bounds(np.zeros(n), np.where(whole, 1, np.inf))
     chosen = list[int]()
     for cost in ([1.0] * len(workloads), *_costs(nodes, incoming, workloads)):
         costs = np.array([*(cost[j] for j in rows), *[0.0] * len(cells)])
-        found = optimize.milp(costs, integrality=whole, bounds=(0, top), constraints=constraints)
+        found = optimize.milp(costs, integrality=whole, bounds=box, constraints=constraints)
         if found.x is None:
             return chosen
         chosen = [j for k, j in enumerate(rows) if found.x[k] > 0.5]

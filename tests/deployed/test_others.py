@@ -8,8 +8,8 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
-from fairopt.deployed.preemption import Workload
 from fairopt.deployed.yunikorn import fair_share
+from fairopt.io.queues.tree import Workload
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])

@@ -9,6 +9,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
 * `cycles`: Kueue's cycles of admission and preemption one after the other.
+* `smallest`: the fewest workloads that could be preempted. `circles`: the trial of circles.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
 * `beside`: what a scheduler gives beside a certified answer.
 """

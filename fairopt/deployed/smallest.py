@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -17,10 +17,15 @@ MOST_SETS = 5_000
 
 
 def by_rules(
-    nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload], strategies: Sequence[str]
+    nodes: Mapping[str, Node],
+    incoming: Workload,
+    workloads: Sequence[Workload],
+    strategies: Sequence[str],
+    among: Collection[int] | None = None,
 ) -> list[int]:
     """The smallest set that can be preempted one by one, each as a rule allows then, in such an order; by size."""
     preemptor, rows = nodes[incoming.queue], candidates(nodes, incoming, workloads)
+    rows = [j for j in rows if among is None or j in among]
     kinds = dict[tuple[object, ...], list[int]]()  # of equal workloads
     for j in rows:
         one = workloads[j]

@@ -12,6 +12,7 @@ import numpy as np
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, request_of
 from fairopt.deployed.beside import beside
+from fairopt.deployed.circles import against_rules, arrivals, circles
 from fairopt.deployed.draws import Case, drawn
 
 Given = Mapping[str, Mapping[str, float]]
@@ -109,6 +110,16 @@ def resource_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
                 yield Breach(f"{words} from {amount(gets, name)} to {less:.4g}", (gets - less) / total[name])
 
 
+def preemption_ends(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    """Against the cycles of Kueue, one after the other."""
+    yield from (Breach(*one) for one in circles(scheduler, case))
+
+
+def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    """Against the rules, one workload at a time."""
+    yield from (Breach(*one) for one in against_rules(scheduler, case))
+
+
 def useful(scheduler: Deployed, tree: QueueTree, asks: Given | None = None) -> Given:
     """What each queue is given, as far as it asks for so much; it may in truth ask for something else."""
     given, asks = gives(scheduler, tree), asks or request_of(scheduler.checked(tree))
@@ -147,5 +158,19 @@ TRIALS = (  # in the order of reports
         feasible,
     ),
     Trial("within-limits", "no queue gets more than its limit", within_limits, ("lending",)),
+    Trial(
+        "preemption-by-rules",
+        "whom a workload preempts can be preempted one after the other, each as the rules of shares allow then",
+        preemption_by_rules,
+        of=("Kueue",),
+        draw=arrivals,
+    ),
+    Trial(
+        "preemption-ends",
+        "workloads that arrive one by one, and never finish, do not preempt each other in a circle",
+        preemption_ends,
+        of=("Kueue",),
+        draw=arrivals,
+    ),
     Trial("resource-monotone", "when a capacity grows, no queue gets less", resource_monotone, ("priority",)),
 )

@@ -182,7 +182,7 @@ class Kueue(Deployed):
         Raises
         ------
         OutOfDomain
-            If more than 5,000 sets would have to be tried.
+            If more than 20,000 steps from one set to the next would have to be tried.
 
         Examples
         --------

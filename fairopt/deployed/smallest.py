@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.io.queues.tree import Workload
 from fairopt.runtime.lazy import optimize, sp
 
-MOST_SETS = 5_000
+MOST_STEPS = 20_000
 
 
 def by_rules(
@@ -37,26 +37,31 @@ def by_rules(
         if not preemptor.fits({name: amount})
     )
 
-    def may(kind: int) -> bool:
-        node, one = nodes[workloads[alike[kind][0]].queue], workloads[alike[kind][0]]
+    def allows(node: Node) -> Callable[[Workload], bool]:
+        """Which workloads of a queue may be preempted as shares are now."""
         if node is preemptor:
-            return True
+            return lambda _: True
         mine, other = ordering.almost(node)
         path = node.above(itself=True)
         if not all(each.share().borrowed for each in path[: path.index(other) + 1]):
-            return False
+            return lambda _: False
         new, before = mine.share(), other.share()
-        node.add(one.uses, -1)
-        after = other.share()
-        node.add(one.uses)
-        return within or any(allowed(rule, new, before, after) for rule in strategies)
+
+        def may(one: Workload) -> bool:
+            node.add(one.uses, -1)
+            after = other.share()
+            node.add(one.uses)
+            return within or any(allowed(rule, new, before, after) for rule in strategies)
+
+        return may
 
     def change(counts: Sequence[int], sign: int) -> None:
         for number, kind in zip(counts, alike, strict=True):
             for j in kind[:number]:
                 nodes[workloads[j].queue].add(workloads[j].uses, sign)
 
-    level, seen = {(0,) * len(alike): None}, 0
+    firsts = [workloads[kind[0]] for kind in alike]
+    level, tried = {(0,) * len(alike): None}, 0
     preemptor.add(incoming.uses)
     try:
         while level:
@@ -66,16 +71,18 @@ def by_rules(
                 if all(preemptor.available(name) >= 0 for name, amount in incoming.uses.items() if amount):
                     doing.append([j for number, kind in zip(counts, alike, strict=True) for j in kind[:number]])
                 else:
-                    open_kinds = (k for k, number in enumerate(counts) if number < len(alike[k]) and may(k))
+                    may = {name: allows(nodes[name]) for name in dict.fromkeys(one.queue for one in firsts)}
+                    open_kinds = [k for k, number in enumerate(counts) if number < len(alike[k])]
+                    tried += len(open_kinds)
+                    open_kinds = [k for k in open_kinds if may[firsts[k].queue](firsts[k])]
                     longer.update(dict.fromkeys((*counts[:k], counts[k] + 1, *counts[k + 1 :]) for k in open_kinds))
                 change(counts, 1)
+                if tried > MOST_STEPS:
+                    raise OutOfDomain(f"Kueue: more than {MOST_STEPS:,} steps are to be tried; ask for by_rules=False")
             if doing:
                 costs = _costs(nodes, incoming, workloads)
                 return min(doing, key=lambda one: [sum(cost[j] for j in one) for cost in costs])
             level = longer
-            seen += len(level)
-            if seen > MOST_SETS:
-                raise OutOfDomain(f"Kueue: more than {MOST_SETS:,} sets of workloads are to be tried; give fewer")
     finally:
         preemptor.add(incoming.uses, -1)
     return []

@@ -11,7 +11,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `cycles`: Kueue's cycles of admission and preemption one after the other.
 * `smallest`: the fewest workloads that could be preempted. `circles`: the trial of circles.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
-* `beside`: what a scheduler gives beside a certified answer.
+* `beside_fair`: what a scheduler gives beside a certified answer.
 """
 
 from fairopt.runtime.lazy import public_names

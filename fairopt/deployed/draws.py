@@ -93,8 +93,12 @@ def _tree(rng: np.random.Generator, scheduler: str, has: set[str]) -> QueueTree:
 def legal(scheduler: Deployed, case: Case) -> bool:
     """Whether a scheduler takes these queues, and there is something to divide."""
     tree, kind = case.tree, kind_of(scheduler)
-    total, names = scheduler._with_capacity(tree).total(), _names(tree)
-    if not names or not all(total.get(name) for name in names) or not tree.leaves:
+    total = scheduler._with_capacity(tree).total()
+    if {one.name for one in tree.queues if one.request is not None} - {one.name for one in tree.leaves}:
+        return False
+    if not tree.leaves or not total or not all(total.get(name) for name in _names(tree)):
+        return False
+    if kind == "Volcano hdrf" and any(one.request is None for one in tree.leaves):
         return False
     owed = {name: sum(_owed(one, name) for one in tree.children[""]) for name in tree.capacity}
     if any(amount > tree.capacity[name] for name, amount in owed.items()):
@@ -123,6 +127,8 @@ def _with_guarantees(kind: str, tree: QueueTree, queue: Queue) -> bool:
         return False
     if kind == "KAI":  # checks no more
         return True
+    if kind == "YuniKorn" and 0 in (*queue.guarantee.values(), *queue.limit.values()):
+        return False
     if kind.startswith("Volcano") and (queue.weight < 1 or queue.weight % 1 or 0 in queue.limit.values()):
         return False  # a capability of 0 is none
     if "capacity" in kind and any(part > queue.guarantee.get(name, 0.0) for name, part in queue.reserved.items()):

@@ -14,13 +14,13 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.draws import AMOUNTS, Case, kind_of, legal, shrunk, size_of
 from fairopt.deployed.trial import TRIALS, Breach, Trial
-from fairopt.errors import InvalidBlock, UnknownName, nearest
+from fairopt.errors import InvalidBlock, UnknownName
 from fairopt.io.queues.tree import Workload
 from fairopt.properties.audit.findings import AuditReport, Evidence, Finding
 from fairopt.properties.names import ALIASES, texts
 from fairopt.runtime.clock import begin
 
-FAILING = 4  # cases that are shrunk, of which the smallest is the witness
+FAILING, SHRUNK = 16, 4  # cases that fail before the search ends, and the smallest of these, which are shrunk
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,16 @@ def audit_scheduler(
         raise InvalidBlock("instances is empty; give some, or leave it out to have queues drawn")
     mine = trials_of(scheduler)
     names = [trial_name(name, [*mine]) for name in texts(properties, "properties", mine)]
-    clock, findings = begin(time_limit), list[Finding]()
-    for k, name in enumerate(dict.fromkeys(names)):
-        until = None if clock.left is None else time.monotonic() + clock.left / (len(names) - k)
-        findings.append(_searched(scheduler, mine[name], given, max_examples, seed, until))
-        if found is not None:
-            found(findings[-1])
-    return TrialReport(scheduler.name, scheduler, tuple(findings), (), seed)
+    clock, findings, stopped = begin(time_limit), list[Finding](), False
+    try:
+        for k, name in enumerate(dict.fromkeys(names)):
+            until = None if clock.left is None else time.monotonic() + clock.left / (len(names) - k)
+            findings.append(_searched(scheduler, mine[name], given, max_examples, seed, until))
+            if found is not None:
+                found(findings[-1])
+    except KeyboardInterrupt:
+        stopped = True
+    return TrialReport(scheduler.name, scheduler, tuple(findings), (), seed, stopped)
 
 
 def trials_of(scheduler: Deployed) -> dict[str, Trial]:
@@ -116,7 +119,7 @@ def trial_name(text: object, mine: Sequence[str] | None = None) -> str:
     names = [one.name for one in TRIALS] if mine is None else mine
     known = _canonical(text)
     if known not in names:
-        raise InvalidBlock(f"no property {text!r} of this scheduler; {nearest(text, names)}; it has {', '.join(names)}")
+        raise InvalidBlock(f"no property {text!r} of this scheduler; it has {', '.join(names)}")
     return str(known)
 
 
@@ -129,27 +132,26 @@ def _searched(
     scheduler: Deployed, trial: Trial, given: list[QueueTree] | None, examples: int, seed: int, until: float | None
 ) -> Finding:
     """The finding of one property."""
-    rng, begun, best, failing, tried = np.random.default_rng(seed), time.perf_counter(), None, 0, 0
-    late = False
-    for k in range(examples if given is None else len(given)):
+    rng, begun, late = np.random.default_rng(seed), time.perf_counter(), False
+    failing, tried = list[Case](), 0
+
+    def fails(case: Case) -> bool:
+        return legal(scheduler, case) and trial.breach(scheduler, case) is not None
+
+    while tried < (examples if given is None else len(given)) and len(failing) < (FAILING if given is None else 1):
         late = until is not None and time.monotonic() > until
-        if late or failing == FAILING:
+        if late:
             break
-        case = trial.drawn(rng, scheduler) if given is None else Case(given[k])
+        case = trial.drawn(rng, scheduler) if given is None else Case(given[tried])
         tried += 1
-        if trial.breach(scheduler, case) is None:
-            continue
-        failing += 1
-        if given is None:
-            case = shrunk(case, lambda one: legal(scheduler, one) and trial.breach(scheduler, one) is not None)
-        if best is None or size_of(case) < size_of(best):
-            best = case
-        if given is not None:
-            break
-    witness, breach = None, None if best is None else _confirmed(scheduler, trial, best)
-    if best is not None and breach is not None:
-        how = "divided again from a tree built anew"
-        witness = TreeWitness(best.tree, best.running, breach.sentence, breach.margin, how)
+        if trial.breach(scheduler, case) is not None:
+            failing.append(case)
+    if given is None:
+        failing = [shrunk(case, fails) for case in sorted(failing, key=size_of)[:SHRUNK]]
+    witness = None
+    for case in sorted(failing, key=size_of)[:1]:
+        if (breach := _confirmed(scheduler, trial, case)) is not None:
+            witness = TreeWitness(*case, *breach, "divided again from a tree built anew")
     searched = f"{tried:,} given trees" if given is not None else "drawn queues"
     seconds = time.perf_counter() - begun
     return Finding(trial.name, witness is not None, tried, 0, cast(Any, witness), searched, seconds, late=late)

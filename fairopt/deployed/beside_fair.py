@@ -11,7 +11,7 @@ from fairopt.deployed.base import Deployed, request_of, resources_of
 from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes
-from fairopt.io.queues.teams import labels_of, positive
+from fairopt.io.queues.teams import positive
 from fairopt.policies.kueue import Kueue as Surplus
 from fairopt.runtime.lazy import pandas
 
@@ -70,8 +70,10 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     if not leaves:
         return {}
     most = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in leaves]
-    labels = labels_of({queue.name: tree.above(queue.name) for queue in leaves})
-    teams: dict[str, Any] = {label: [of.get(queue.name) for queue in leaves] for label, of in labels.items()}
+    paths = [[*reversed(tree.above(queue.name)), queue.name] for queue in leaves]
+    teams: dict[str, Any] = {
+        f"level{k}": [path[k] if k < len(path) else None for path in paths] for k in reversed(range(tree.levels))
+    }
     here = {team for of in teams.values() for team in of if team is not None}
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
     weights = positive({one: _weight(tree.by_name[one], name) for one in sorted(here)}, what, notes)

@@ -1,0 +1,1 @@
+CAUSES: dict[tuple[str, str], str] = {}

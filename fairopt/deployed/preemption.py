@@ -11,8 +11,9 @@ from fairopt.io.queues.tree import Workload
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = (FINAL, INITIAL)
-ANY, NEVER, LOWER, NEWER = POLICIES = ("Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority")
+ANY, NEVER, LOWER, NEWER = "Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority"
 RECLAIM, WITHIN, BORROW = "reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"
+POLICIES = {RECLAIM: (ANY, NEVER, LOWER), WITHIN: (NEVER, LOWER, NEWER), BORROW: (NEVER, LOWER)}
 
 
 class Ordering:
@@ -94,11 +95,9 @@ def allowed(strategy: str, new: DominantShare, before: DominantShare, after: Dom
 
 def policy(node: Node, key: str) -> str:
     """A rule of a queue on whom it may preempt, such as ``reclaimWithinCohort``, from its notes."""
-    default = ANY if key == RECLAIM else NEVER
-    value = node.queue.notes.get(key, default)
-    allowed_values = (LOWER, NEVER) if key == BORROW else POLICIES
-    if value not in allowed_values:
-        raise InvalidInstance(f"{key} of {node.name!r} is {value!r}; {nearest(value, allowed_values)}")
+    value, known = node.queue.notes.get(key, POLICIES[key][0]), POLICIES[key]
+    if value not in known:
+        raise InvalidInstance(f"{key} of {node.name!r} is {value!r}; {nearest(value, known)}")
     return value
 
 

@@ -82,12 +82,12 @@ def test_rules_of_queues() -> None:
     assert victims(0, 9) == [1]  # what a is owed
     assert victims(1, 9, reclaimWithinCohort="LowerPriority") == []
     assert victims(2, 9, reclaimWithinCohort="LowerPriority") == [1]
-    assert victims(1, 9, reclaimWithinCohort="LowerOrNewerEqualPriority") == []
-    assert victims(1, 4, reclaimWithinCohort="LowerOrNewerEqualPriority") == [1]
     never = {"reclaimWithinCohort": "Never"}
     assert victims(2, 9, **never) == []
     assert victims(2, 9, **never, withinClusterQueue="LowerPriority") == [0]
-    assert victims(1, 9, **never, withinClusterQueue="LowerPriority") == []
+    assert victims(1, 4, **never, withinClusterQueue="LowerPriority") == []
+    assert victims(1, 4, **never, **OWN) == [0]
+    assert victims(1, 5, **never, **OWN) == []  # as old
     with pytest.raises(fo.errors.InvalidInstance, match=r"withinClusterQueue of 'a' is 'Lower'; .*LowerPriority"):
         victims(2, 9, withinClusterQueue="Lower")
     small = queues(*(Queue(name, "all", guarantee={"cpu": 4}, notes={**never, **OWN}) for name in "ab"))

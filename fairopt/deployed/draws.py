@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -133,13 +134,13 @@ def _with_guarantees(kind: str, tree: QueueTree, queue: Queue) -> bool:
         return False  # a capability of 0 is none
     if "capacity" in kind and any(part > queue.guarantee.get(name, 0.0) for name, part in queue.reserved.items()):
         return False
-    below = tree.children[queue.name]
-    for name in _names(tree):
-        for key in ("guarantee", "reserved"):
-            part, whole = sum(getattr(one, key).get(name, 0.0) for one in below), getattr(queue, key)
-            if part > (whole if name in whole or kind != "YuniKorn" else queue.limit).get(name, part * (not whole)):
-                return False
-        if any(one.limit.get(name, 0.0) > queue.limit.get(name, one.limit.get(name, 0.0)) for one in below):
+    below, unset = tree.children[queue.name], math.inf if kind == "YuniKorn" else 0.0
+    for name in _names(tree) if below else ():
+        most = queue.limit.get(name, math.inf)
+        sums = {key: sum(getattr(one, key).get(name, 0.0) for one in below) for key in ("guarantee", "reserved")}
+        if any(part > min(getattr(queue, key).get(name, unset), most) for key, part in sums.items()):
+            return False
+        if any(one.limit.get(name, 0.0) > most for one in below):
             return False
     return True
 

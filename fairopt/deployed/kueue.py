@@ -15,8 +15,7 @@ from fairopt.deployed.cohorts import Amounts, Node, exact, exact_nodes_of, nodes
 from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
 from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
-from fairopt.deployed.smallest import by_rules as fewest_by_rules
-from fairopt.deployed.smallest import of_any
+from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.io.queues.tree import Workload
@@ -45,7 +44,7 @@ class Kueue(Deployed):
         Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
     below_threshold : bool
         Whether a queue with a note ``borrowWithinCohort`` of ``LowerPriority`` preempts workloads below its priority
-        whatever the shares are, as in Kueue before 87e9a0a6 (March 2025).
+        whatever the shares are, as in Kueue before 87e9a0a6.
 
     Notes
     -----
@@ -151,52 +150,6 @@ class Kueue(Deployed):
         nodes, runs = self._running(tree, queue, workloads)
         return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
 
-    def smallest(
-        self,
-        tree: QueueTree,
-        queue: str,
-        request: Amounts,
-        workloads: Iterable[Workload | tuple[str, Amounts]],
-        priority: int = 0,
-        created: float = 0.0,
-        *,
-        by_rules: bool = True,
-    ) -> list[int]:
-        """The fewest workloads that could be preempted so that one that waits fits.
-
-        Of equally large sets the one of the lowest priorities, then the one that frees the least.
-
-        Parameters
-        ----------
-        tree, queue, request, workloads, priority, created
-            As for `victims`.
-        by_rules : bool, default True
-            Whether each must be one that Kueue's rules allow, as shares are when its turn comes, in some order. All
-            sets are tried by size. Otherwise it is the smallest set of any, by HiGHS.
-
-        Returns
-        -------
-        list of int
-            Places in ``workloads``; empty if the workload fits, or no set would do.
-
-        Raises
-        ------
-        OutOfDomain
-            If more than 20,000 steps from one set to the next would have to be tried.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
-        >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
-        >>> running = [("b", {"gpu": 4}), ("b", {"gpu": 2}), ("b", {"gpu": 2})]
-        >>> fo.deployed.Kueue().smallest(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
-        [0]
-        """
-        nodes, runs = self._running(tree, queue, workloads)
-        incoming = Workload(queue, exact(request), priority, created)
-        return fewest_by_rules(nodes, incoming, runs, self.strategies) if by_rules else of_any(nodes, incoming, runs)
-
     def preemptions(
         self,
         tree: QueueTree,
@@ -204,6 +157,8 @@ class Kueue(Deployed):
         running: Iterable[Workload | tuple[str, Amounts]],
     ) -> pd.DataFrame:
         """Whom each waiting workload would preempt if it came next, beside the fewest that would do.
+
+        Of equally small sets it is the one of the lowest priorities, then the one that frees the least.
 
         Parameters
         ----------
@@ -215,8 +170,9 @@ class Kueue(Deployed):
         Returns
         -------
         pandas.DataFrame
-            By workload: ``queue``, ``fits``; tuples of names: ``victims``, ``fewest`` by rules (None if there are too
-            many sets to try), and ``fewest_of_any``.
+            By workload: ``queue``, ``fits``, and tuples of names. ``victims``; ``fewest``, which can go one after the
+            other, each as a rule of shares allows when its turn comes, found by trying all sets by size, None if that
+            takes more than 20,000 steps; ``fewest_of_any``, by HiGHS.
 
         Examples
         --------
@@ -237,7 +193,7 @@ class Kueue(Deployed):
             one = one._replace(uses=exact(one.uses))
             sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
             with suppress(OutOfDomain):
-                sets[1] = fewest_by_rules(nodes, one, runs, self.strategies)
+                sets[1] = by_rules(nodes, one, runs, self.strategies)
             named = (None if of is None else tuple(names[j] for j in of) for of in sets)
             rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
         columns = ["workload", "queue", "fits", "victims", "fewest", "fewest_of_any"]

@@ -78,7 +78,7 @@ def by_rules(
                     longer.update(dict.fromkeys((*counts[:k], counts[k] + 1, *counts[k + 1 :]) for k in open_kinds))
                 change(counts, 1)
                 if tried > MOST_STEPS:
-                    raise OutOfDomain(f"Kueue: more than {MOST_STEPS:,} steps are to be tried; ask for by_rules=False")
+                    raise OutOfDomain(f"Kueue: more than {MOST_STEPS:,} steps are to be tried")
             if doing:
                 costs = _costs(nodes, incoming, workloads)
                 return min(doing, key=lambda one: [sum(cost[j] for j in one) for cost in costs])

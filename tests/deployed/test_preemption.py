@@ -16,6 +16,7 @@ from fairopt.deployed import Kueue
 from fairopt.deployed.cohorts import exact, exact_nodes_of
 from fairopt.deployed.cycles import Cycle, Replay
 from fairopt.deployed.preemption import FINAL, INITIAL
+from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.io.queues.tree import Workload
 
 OWN = {"withinClusterQueue": "LowerOrNewerEqualPriority"}
@@ -27,14 +28,20 @@ def queues(*rows: Queue) -> QueueTree:
     return QueueTree("Kueue", (Queue("all"), *rows))
 
 
+def fewest(tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, any_set=False):
+    nodes, runs = Kueue()._running(tree, queue, running)
+    incoming = Workload(queue, exact(request), priority)
+    return of_any(nodes, incoming, runs) if any_set else by_rules(nodes, incoming, runs, (FINAL, INITIAL))
+
+
 def test_both_halves_of_issue_14543() -> None:
     """Commit 7e9aaf4 of pajakd/kueue, "fillBackWorkloads invalidates DRS": two workloads preempt each other."""
     base, incoming, target = ("a", {"cpu": 6}, 0, 1), ("a", {"cpu": 8}, 0, 0), ("b", {"cpu": 13}, 0, 1)
     assert Kueue().victims(LOOP, "a", {"cpu": 8}, [base, target], 0, 0) == [1]
     assert Kueue().victims(LOOP, "b", {"cpu": 13}, [base, incoming], 0, 1) == [1]
     # the first is against the rules: a borrows 4 of 20 then, b 3; with the base gone a borrows nothing
-    assert Kueue().smallest(LOOP, "a", {"cpu": 8}, [base, target], 0, 0) == [1, 0]
-    assert Kueue().smallest(LOOP, "a", {"cpu": 8}, [base, target], 0, 0, by_rules=False) == [1]
+    assert fewest(LOOP, "a", {"cpu": 8}, [base, target], 0) == [1, 0]
+    assert fewest(LOOP, "a", {"cpu": 8}, [base, target], 0, any_set=True) == [1]
 
 
 @pytest.mark.parametrize("rules", [(FINAL, INITIAL), (FINAL,), (INITIAL,)])
@@ -99,7 +106,7 @@ def test_rules_of_queues() -> None:
 def test_decimals_are_added_exactly() -> None:
     tree = queues(*(Queue(name, "all", guarantee={"cpu": 0.3}) for name in "ab"))
     running = [("a", {"cpu": 0.1}), ("a", {"cpu": 0.1}), ("b", {"cpu": 0.3})]
-    assert Kueue().smallest(tree, "a", {"cpu": 0.1}, running) == []  # 0.1 + 0.1 + 0.1 is not more than 0.3
+    assert fewest(tree, "a", {"cpu": 0.1}, running) == []  # 0.1 + 0.1 + 0.1 is not more than 0.3
     assert Kueue().admitted(tree, {"a": {"cpu": 0.1}, "b": {"cpu": 0.3}}) == ["a", "b"]
 
 
@@ -144,7 +151,7 @@ def test_the_fewest_of_any_are_those_that_trying_all_finds() -> None:
                 for rows in combinations(range(len(running)), size)
                 if _fits(tree, queue, request, [one for j, one in enumerate(running) if j not in rows])
             ]
-            best = Kueue().smallest(tree, queue, request, running, 1, by_rules=False)
+            best = fewest(tree, queue, request, running, any_set=True)
             assert (tuple(sorted(best)) in fits and len(best) == len(fits[0])) if fits else best == []
             preempting += len(best) > 0
     assert preempting > 40
@@ -169,7 +176,7 @@ def test_the_fewest_by_rules_are_those_that_trying_all_orders_finds() -> None:
             if _fits(tree, queue, request, [one for j, one in enumerate(running) if j not in rows])
             and any(_in_order(tree, request, running, order) for order in permutations(rows))
         ]
-        best = Kueue().smallest(tree, queue, request, running, 1)
+        best = fewest(tree, queue, request, running)
         assert len(best) == min(sizes, default=0), seed
         preempting += len(best) > 0
     assert preempting > 15

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
-from fairopt.deployed.cohorts import exact, exact_nodes_of
+from fairopt.deployed.cohorts import exact, nodes_of
 from fairopt.deployed.draws import Case, legal
 from fairopt.deployed.kueue import Kueue
 from fairopt.deployed.preemption import BORROW, LOWER, NEWER, WITHIN
@@ -53,7 +53,7 @@ def against_rules(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]
     """Whom the last workload preempts of the others that fit, if no order of these is one that the rules allow."""
     if not isinstance(scheduler, Kueue) or not case.running:
         return
-    nodes = exact_nodes_of(scheduler.checked(case.tree))
+    nodes = nodes_of(scheduler.checked(case.tree), exact)
     *others, last = [one._replace(uses=exact(one.uses)) for one in case.running]
     rows = list[int]()
     for j, one in enumerate(others):

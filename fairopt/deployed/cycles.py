@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -74,22 +73,17 @@ class Replay:
             name = self.order(left)
             del left[name]
             j, node = heads[name], self.nodes[name]
-            mine = targets[j]
+            mine, late = targets[j], False
             if mine and not gone.isdisjoint(mine):  # again, as if those were gone
                 self._use(gone, -1)
-                rest = [k for k in self.runs if k not in gone]
-                found = None if node.fits(every[j].uses) else self.victims(every[j], [every[k] for k in rest])
+                rest, late = [k for k in self.runs if k not in gone], node.fits(every[j].uses)
+                mine = [] if late else [rest[k] for k in self.victims(every[j], [every[k] for k in rest])]
                 self._use(gone)
-                if found is None:
-                    self.preempts[name] = j
-                    self._use((j,))
-                    reserved.append((node, every[j].uses))
-                    continue
-                mine = [rest[k] for k in found]
-            if mine == []:
+            if mine == [] and not late:
                 self.aside.add(j)
                 if policy(node, RECLAIM) != ANY and may_preempt(node, every[j].uses):
-                    kept = {one: min(amount, self._up_to_its_limit(node, one)) for one, amount in every[j].uses.items()}
+                    left_over = {one: max(0, node.limit(one) - node.used.get(one, 0)) for one in every[j].uses}
+                    kept = {one: min(amount, left_over[one]) for one, amount in every[j].uses.items()}
                     node.add(kept)
                     reserved.append((node, kept))
                 continue
@@ -116,12 +110,6 @@ class Replay:
         if gone:
             self.aside = set()
         return Cycle(tuple(admitted), tuple(preempted))
-
-    @staticmethod
-    def _up_to_its_limit(node: Node, name: str) -> float:
-        """What a queue could still use up to its borrowing limit."""
-        most = node.quota.get(name, 0) + node.queue.borrowing.get(name, math.inf)
-        return max(0, most - node.used.get(name, 0))
 
     def _targets(self, j: int, running: Sequence[Workload]) -> list[int] | None:
         """Whom a workload would preempt now, None if it fits."""

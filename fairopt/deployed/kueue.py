@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
-from fairopt.deployed.cohorts import Amounts, Node, exact, exact_nodes_of, nodes_of
+from fairopt.deployed.cohorts import Amounts, Node, exact, nodes_of
 from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
 from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
@@ -324,7 +323,7 @@ class Kueue(Deployed):
         >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
         """
-        nodes, out = exact_nodes_of(self.checked(tree)), list[str]()
+        nodes, out = nodes_of(self.checked(tree), exact), list[str]()
         left = {name: Workload(name, exact(request)) for name, request in waiting.items()}
         for name in left:
             self._known(nodes, name)
@@ -359,7 +358,7 @@ class Kueue(Deployed):
         self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
     ) -> tuple[dict[str, Node], list[Workload]]:
         """Nodes that use what runs."""
-        nodes, every = exact_nodes_of(self.checked(tree)), [Workload(*one) for one in workloads]
+        nodes, every = nodes_of(self.checked(tree), exact), [Workload(*one) for one in workloads]
         runs = [one._replace(uses=exact(one.uses)) for one in every]
         for name in (*[queue] * bool(queue), *(one.queue for one in runs)):
             self._known(nodes, name)
@@ -385,10 +384,7 @@ class Kueue(Deployed):
         """Quotas of subtrees as guarantees, with borrowing limits as limits; lending limits are left out."""
         nodes, none = nodes_of(tree), dict[str, float]()
         most = {
-            name: {
-                one: amount + node.queue.borrowing.get(one, math.inf if node.parent else 0.0)
-                for one, amount in (node.quota if node.parent is None or node.queue.borrowing else none).items()
-            }
+            name: {one: node.limit(one) for one in (node.quota if node.parent is None or node.borrowing else none)}
             for name, node in nodes.items()
         }
         queues = [replace(one, guarantee=nodes[one.name].quota, limit=most[one.name]) for one in tree.queues]
@@ -418,9 +414,8 @@ class Kueue(Deployed):
             wants = dict[str, float]()  # of the quota of each node
             for node in lowest_first:
                 passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
-                most = node.quota.get(name, 0.0) + (node.queue.borrowing.get(name, math.inf) if node.parent else 0.0)
                 asks = asked[node.name][name] if name in node.quota else 0.0
-                wants[node.name] = min(sum(passed) if node.children else asks, most)
+                wants[node.name] = min(sum(passed) if node.children else asks, node.limit(name))
             for node in lowest_first[::-1]:
                 if node.parent is None:
                     given[node.name][name] = wants[node.name]
@@ -438,7 +433,7 @@ def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount
     parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
     left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
     for weightless in (False, True):
-        rows = [j for j, node in enumerate(below) if (node.queue.weight == 0) == weightless]
-        bases = [node.queue.weight or 1.0 for node in below]
+        rows = [j for j, node in enumerate(below) if (node.weight == 0) == weightless]
+        bases = [node.weight or 1.0 for node in below]
         left -= level(rows, bases, [wants[n.name] - part for n, part in zip(below, parts, strict=True)], left, parts)
     return parts

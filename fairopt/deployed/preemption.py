@@ -95,7 +95,7 @@ def allowed(strategy: str, new: DominantShare, before: DominantShare, after: Dom
 
 def policy(node: Node, key: str) -> str:
     """A rule of a queue on whom it may preempt, such as ``reclaimWithinCohort``, from its notes."""
-    value, known = node.queue.notes.get(key, POLICIES[key][0]), POLICIES[key]
+    value, known = node.rules.get(key, POLICIES[key][0]), POLICIES[key]
     if value not in known:
         raise InvalidInstance(f"{key} of {node.name!r} is {value!r}; {nearest(value, known)}")
     return value
@@ -209,4 +209,4 @@ def _threshold(preemptor: Node, incoming: Workload) -> float:
     """Below what priority workloads could be preempted whatever the shares are, before Kueue's 87e9a0a6."""
     if policy(preemptor, BORROW) == NEVER:
         return -math.inf
-    return min(incoming.priority, float(preemptor.queue.notes.get("maxPriorityThreshold", "inf")) + 1)
+    return min(incoming.priority, float(preemptor.rules.get("maxPriorityThreshold", "inf")) + 1)

@@ -116,9 +116,8 @@ def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Wo
         use |= {passes[one.name, name]: 1.0 for one in node.children}
         scale = float(max(1, node.root.quota.get(name, 0)))
         limit({**use, passes[node.name, name]: -1.0}, float(node.local(name) - own), scale)
-        most = node.quota.get(name, 0) + (node.queue.borrowing.get(name, math.inf) if node.parent else 0)
-        if node in path and request[name] and math.isfinite(most):
-            limit(use, float(most - own), scale)
+        if node in path and request[name] and math.isfinite(node.limit(name)):
+            limit(use, float(node.limit(name) - own), scale)
     n = len(rows) + len(cells)
     at, columns, values = zip(*entries, strict=True)
     matrix = sp.coo_array((values, (at, columns)), shape=(len(bounds), n))

@@ -13,7 +13,7 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue
-from fairopt.deployed.cohorts import exact, exact_nodes_of
+from fairopt.deployed.cohorts import exact, nodes_of
 from fairopt.deployed.cycles import Cycle, Replay
 from fairopt.deployed.preemption import FINAL, INITIAL
 from fairopt.deployed.smallest import by_rules, of_any
@@ -129,7 +129,7 @@ def drawn(seed: int, flat: bool) -> tuple[QueueTree, list[Workload]]:
         notes = {"withinClusterQueue": r.choice(["Never", "LowerPriority"])}
         made.append(Queue(name, parent, r.choice([1, 2]), quota, lending=lending, borrowing=borrowing, notes=notes))
     tree = QueueTree("Kueue", tuple(made))
-    nodes, running = exact_nodes_of(Kueue().checked(tree)), list[Workload]()
+    nodes, running = nodes_of(Kueue().checked(tree), exact), list[Workload]()
     for _ in range(7):
         uses = exact({"cpu": r.randint(1, 30) / 10, "gpu": r.randint(0, 2)})
         one = Workload(r.choice(names), uses, r.randint(0, 2))
@@ -219,7 +219,7 @@ def test_heads_that_want_the_same_victim() -> None:
     """a and c are owed 4 each, of which b runs 8: the second finds what the first freed, and waits for it."""
     tree = queues(*(Queue(name, "all", guarantee={"cpu": amount}) for name, amount in (("a", 4), ("b", 0), ("c", 4))))
     every = [Workload("b", {"cpu": 8}, 0, 0), Workload("a", {"cpu": 4}, 0, 1), Workload("c", {"cpu": 4}, 0, 2)]
-    kueue, nodes = Kueue(), exact_nodes_of(Kueue().checked(tree))
+    kueue, nodes = Kueue(), nodes_of(Kueue().checked(tree), exact)
     replay = Replay(
         nodes, every, lambda one, runs: kueue._victims(nodes, one, runs), lambda left: kueue._first(nodes, left)
     )

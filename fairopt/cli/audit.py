@@ -157,9 +157,7 @@ def audit(
 def _mechanism(policy: str | None, scheduler: str | None, save: Path | None) -> Any:
     """The policy, or the scheduler, of the command line."""
     if (policy is None) == (scheduler is None):
-        raise InvalidBlock(
-            "give a policy, such as drf, or a scheduler, as --scheduler kai" + ", not both" * bool(policy)
-        )
+        raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
     if scheduler is None:
         return named_policy(str(policy))
     if save is not None:

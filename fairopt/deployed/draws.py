@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,16 +210,8 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield _made(_without(tree, name), _without(tree, name).queues, running)
     for j in range(len(running)):
         yield Case(tree, running[:j] + running[j + 1 :])
-    for one in tree.queues:
-        for other in tree.queues:
-            alike = replace(one, name=other.name, parent=other.parent)
-            yield _made(tree, [alike if queue is other else queue for queue in tree.queues], running)
-        for key, value in _changes(one):
-            for same in (False, True):  # of this queue alone, and of all that have the same
-                rows = [(same and getattr(queue, key) == getattr(one, key)) or queue is one for queue in tree.queues]
-                changed: dict[str, Any] = {key: value}
-                pairs = zip(tree.queues, rows, strict=True)
-                yield _made(tree, [replace(queue, **changed) if row else queue for queue, row in pairs], running)
+    for queues in _changed_queues(tree):
+        yield _made(tree, queues, running)
     for numbers in _changed(tree.capacity, drop=False):
         yield Case(replace(tree, capacity=numbers), running)
     for j, runs in enumerate(running):
@@ -226,6 +219,27 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield Case(tree, (*running[:j], runs._replace(priority=priority), *running[j + 1 :]))
         for uses in _changed(runs.uses):
             yield Case(tree, (*running[:j], runs._replace(uses=uses), *running[j + 1 :]))
+    for numbers in _changed(tree.capacity, drop=False):  # with less of a queue, where neither alone will do
+        for queues in _changed_queues(tree):
+            yield _made(replace(tree, capacity=numbers), queues, running)
+
+
+def _changed_queues(tree: QueueTree) -> Iterator[list[Queue]]:
+    """The queues with one like another, or one thing less in a queue, or in all that have the same; smaller weights."""
+    weights = sorted({queue.weight for queue in tree.queues})
+    for less in product(*(range(1, int(weight) + 1) for weight in weights)):
+        new = dict(zip(weights, map(float, less), strict=True))
+        yield [replace(queue, weight=new[queue.weight]) for queue in tree.queues]
+    for one in tree.queues:
+        for other in tree.queues:
+            alike = replace(one, name=other.name, parent=other.parent)
+            yield [alike if queue is other else queue for queue in tree.queues]
+        for key, value in _changes(one):
+            changed: dict[str, Any] = {key: value}
+            yield [replace(queue, **changed) if queue is one else queue for queue in tree.queues]
+            same = [getattr(queue, key) == getattr(one, key) for queue in tree.queues]
+            pairs = zip(tree.queues, same, strict=True)
+            yield [replace(queue, **changed) if row else queue for queue, row in pairs]
 
 
 def _changes(queue: Queue) -> Iterator[tuple[str, Any]]:

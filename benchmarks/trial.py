@@ -23,6 +23,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import manifest
 from fairopt.deployed.search import trials_of
 from fairopt.deployed.trial import TRIALS
+from fairopt.io.queues.tree import Workload
 
 FEW = 150  # cases of what is compared with a certified answer, which takes a tenth of a second
 KEPT = Path(__file__).with_suffix(".json")
@@ -50,9 +51,14 @@ def tree_of(row: Row) -> QueueTree:
     return QueueTree(tree["scheduler"], tuple(Queue(**one) for one in tree["queues"]), tree["capacity"])
 
 
+def witness_of(row: Row) -> str:
+    """The queues and workloads of a finding as their scheduler's file."""
+    return manifest(tree_of(row), [Workload(**one) for one in row["running"]])
+
+
 def file_of(row: Row) -> str:
     """The witness of a finding as a file of its scheduler, with what it shows."""
-    return f"# {row['sentence']}\n{manifest(tree_of(row))}\n"
+    return f"# {row['sentence']}\n{witness_of(row)}\n"
 
 
 def table(rows: list[Row]) -> list[list[str]]:
@@ -79,7 +85,7 @@ def markdown() -> str:
         for row in refuted:
             cause = CAUSES.get((name, row["property"]), "")
             lines += ["", f"### Not {row['property']}", "", f"{_capital(row['sentence'])}. {cause}".strip(), ""]
-            lines += ["```text" if "sacctmgr" in name else "```yaml", manifest(tree_of(row)), "```"]
+            lines += ["```text" if "sacctmgr" in name else "```yaml", witness_of(row), "```"]
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,17 +36,13 @@ def arrivals(rng: np.random.Generator, scheduler: Deployed, _without: tuple[str,
 
 def circles(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]]:
     """The circle of a case, if there is one: in words, and what part of the capacity it preempts each time."""
-    if not isinstance(scheduler, Kueue):
-        return
-    ring = scheduler.circle(case.tree, case.running)
-    gone, total = [pair for cycle in ring for pair in cycle.preempted], scheduler.checked(case.tree).total()
-    freed = {name: sum(case.running[j].uses.get(name, 0.0) for j, _ in gone) / whole for name, whole in total.items()}
+    ring = scheduler.circle(case.tree, case.running) if isinstance(scheduler, Kueue) else []
     parts = list[str]()
     for cycle in ring:
         parts += [f"workload {j + 1} is admitted" for j in cycle.admitted]
         parts += [f"workload {j + 1} is preempted for workload {by + 1}" for j, by in cycle.preempted]
-    if gone:
-        yield f"for ever, {', then '.join(parts)}", max(freed.values())
+    if ring:
+        yield f"for ever, {', then '.join(parts)}", _part(case, [j for cycle in ring for j, _ in cycle.preempted])
 
 
 def against_rules(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]]:
@@ -63,14 +59,17 @@ def against_rules(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]
     running = [others[j] for j in rows]
     gone = scheduler._victims(nodes, last, running)
     if gone and not by_rules(nodes, last, running, scheduler.strategies, gone):
-        names = " and ".join(f"workload {rows[j] + 1}" for j in gone)
-        shares = ", ".join(
-            f"{name} {node.share(last.uses if name == last.queue else None).weighted:.4g}"
-            for name, node in nodes.items()
-            if node.parent
-        )
-        parts = [
-            sum(float(running[j].uses.get(name, 0)) for j in gone) / whole
-            for name, whole in scheduler.checked(case.tree).total().items()
-        ]
-        yield f"{names} {'is' if len(gone) == 1 else 'are'} preempted for the last, with shares of {shares}", max(parts)
+        nodes[last.queue].add(last.uses)
+        shares = [f"{node.share().weighted:.4g} of {name!r}" for name, node in nodes.items() if not node.children]
+        names = " and ".join(f"workload {rows[j] + 1}" for j in gone) + (" is" if len(gone) == 1 else " are")
+        words = f"{names} preempted for workload {len(others) + 1}, which no rule allows by the shares with it"
+        yield f"{words}, {', '.join(shares)}", _part(case, [rows[j] for j in gone])
+
+
+def _part(case: Case, rows: Sequence[int]) -> float:
+    """The largest part of all quotas that workloads use."""
+    total = dict[str, float]()
+    for queue in case.tree.queues:
+        for name, amount in queue.guarantee.items():
+            total[name] = total.get(name, 0.0) + amount
+    return max(sum(case.running[j].uses.get(name, 0.0) for j in rows) / whole for name, whole in total.items() if whole)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import deepest_first
+from fairopt.deployed.preemption import BORROW, RECLAIM, WITHIN
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.queues.tree import Workload
 
 Part = dict[str, Any]
 _KAI_UNITS = {"gpu": 1.0, "cpu": 1000.0, "memory": 2**30 / 1e6}  # of a piece, a core and a GiB
@@ -18,7 +20,7 @@ _NAMES = {"gpu": "nvidia.com/gpu"}
 FLAVOR = "default"
 
 
-def manifest(tree: QueueTree) -> str:
+def manifest(tree: QueueTree, workloads: Sequence[Workload] = ()) -> str:
     """The queues as their scheduler's own file: objects for kubectl, ``queues.yaml``, or a dump for sacctmgr.
 
     What a file cannot say, the capacity and what queues ask for, stands in comments.
@@ -27,6 +29,8 @@ def manifest(tree: QueueTree) -> str:
     ----------
     tree : QueueTree
         Queues of KAI, Kueue, Volcano, YuniKorn or Slurm, in amounts.
+    workloads : sequence of (queue, amounts, priority, ...)
+        Of Kueue: Jobs, to be created one after the other.
 
     Returns
     -------
@@ -54,7 +58,8 @@ def manifest(tree: QueueTree) -> str:
     for queue in tree.leaves:
         asks = "all there is" if queue.request is None else _amounts(queue.request)
         lines += [f"# {queue.name} asks for {asks}"] * (queue.request is not None)
-    return "\n".join([*lines, _WRITERS[tree.scheduler](tree)])
+    jobs = [_objects(_jobs(workloads))] if workloads else []
+    return "\n".join([*lines, "\n---\n".join([_WRITERS[tree.scheduler](tree), *jobs])])
 
 
 def _kai(tree: QueueTree) -> str:
@@ -81,7 +86,7 @@ def _kueue(tree: QueueTree) -> str:
         cohort = bool(tree.children[queue.name]) or queue.request == {}
         spec: Part = {"parentName" if cohort else "cohortName": queue.parent} if queue.parent else {}
         if not cohort:
-            spec |= {"namespaceSelector": {}, "preemption": {"reclaimWithinCohort": "Any"}}
+            spec |= {"namespaceSelector": {}, "preemption": _rules(queue.notes)}
         spec["fairSharing"] = {"weight": _text(queue.weight)}
         limits = {"nominalQuota": queue.guarantee, "lendingLimit": queue.lending, "borrowingLimit": queue.borrowing}
         names = [*queue.guarantee]
@@ -96,6 +101,33 @@ def _kueue(tree: QueueTree) -> str:
         kind = "Cohort" if cohort else "ClusterQueue"
         out.append(_object("kueue.x-k8s.io/v1beta2", kind, queue.name, spec))
     return _objects(iter(out))
+
+
+def _rules(notes: Mapping[str, str]) -> Part:
+    """On whom a ClusterQueue may preempt."""
+    rules: Part = {"reclaimWithinCohort": "Any"} | {key: notes[key] for key in (RECLAIM, WITHIN) if key in notes}
+    if BORROW in notes:
+        most = {key: int(notes[key]) for key in ("maxPriorityThreshold",) if key in notes}
+        rules[BORROW] = {"policy": notes[BORROW], **most}
+    return rules
+
+
+def _jobs(workloads: Sequence[Workload]) -> Iterator[Part]:
+    """LocalQueues, priorities and Jobs of Kueue."""
+    group, version = "kueue.x-k8s.io", "kueue.x-k8s.io/v1beta2"
+    for name in dict.fromkeys(one.queue for one in workloads):
+        yield _object(version, "LocalQueue", name, {"clusterQueue": name})
+    for priority in dict.fromkeys(one.priority for one in workloads):
+        yield {**_object(version, "WorkloadPriorityClass", f"priority-{priority}", None), "value": priority}
+    for k, one in enumerate(workloads, 1):
+        container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+        pod = {
+            "restartPolicy": "Never",
+            "containers": [{**container, "resources": {"requests": _quantities(one.uses)}}],
+        }
+        job = _object("batch/v1", "Job", f"workload-{k}", {"suspend": True, "template": {"spec": pod}})
+        labels = {f"{group}/queue-name": one.queue, f"{group}/priority-class": f"priority-{one.priority}"}
+        yield {**job, "metadata": {**job["metadata"], "labels": labels}}
 
 
 def _volcano(tree: QueueTree) -> str:
@@ -167,8 +199,9 @@ _WRITERS: dict[str, Callable[[QueueTree], str]] = {
 }  # fmt: skip
 
 
-def _object(version: str, kind: str, name: str, spec: Part) -> Part:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+def _object(version: str, kind: str, name: str, spec: Part | None) -> Part:
+    made = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+    return made if spec is None else {**made, "spec": spec}
 
 
 def _objects(objects: Iterator[Part]) -> str:

@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -287,3 +288,18 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
         {"workload": "ns/small", "queue": "a", "fits": True, "victims": [], "fewest": [], "fewest_of_any": []},
     ]  # fmt: skip
     assert data["circle"] == ["ns/borrower is admitted", "ns/borrower is preempted for ns/incoming"]
+
+
+def test_a_witness_as_jobs() -> None:
+    tree = queues(Queue("a", "all", guarantee={"cpu": 0.15}, notes=BELOW), Queue("b", "all", guarantee={"cpu": 2}))
+    text = fo.deployed.manifest(tree, [Workload("b", {"cpu": 1}), Workload("a", {"cpu": 0.5}, 7)])
+    found = [*yaml.safe_load_all(text)]
+    kinds = ["ResourceFlavor", "Cohort", *["ClusterQueue"] * 2, *["LocalQueue"] * 2, *["WorkloadPriorityClass"] * 2]
+    assert [one["kind"] for one in found] == [*kinds, "Job", "Job"]
+    assert found[2]["spec"]["preemption"] == {
+        "reclaimWithinCohort": "LowerPriority",
+        "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100},
+    }
+    job, name = found[-1], "kueue.x-k8s.io/"
+    assert job["metadata"]["labels"] == {f"{name}queue-name": "a", f"{name}priority-class": "priority-7"}
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -14,8 +15,10 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue
+from fairopt.deployed.circles import against_rules, arrivals
 from fairopt.deployed.cohorts import exact, nodes_of
 from fairopt.deployed.cycles import Cycle, Replay
+from fairopt.deployed.draws import Case, legal, shrunk
 from fairopt.deployed.preemption import FINAL, INITIAL
 from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.io.queues.tree import Workload
@@ -29,9 +32,11 @@ def queues(*rows: Queue) -> QueueTree:
     return QueueTree("Kueue", (Queue("all"), *rows))
 
 
-def fewest(tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, any_set=False):
+def fewest(
+    tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, any_set=False, created=0
+):
     nodes, runs = Kueue()._running(tree, queue, running)
-    incoming = Workload(queue, exact(request), priority)
+    incoming = Workload(queue, exact(request), priority, created)
     return of_any(nodes, incoming, runs) if any_set else by_rules(nodes, incoming, runs, (FINAL, INITIAL))
 
 
@@ -78,6 +83,34 @@ def test_an_audit_finds_circles_and_victims_against_the_rules(kueue: Kueue) -> N
         if name == "preemption-ends":
             assert kueue.circle(witness.tree, again)
             assert bool(Kueue().circle(witness.tree, again)) != kueue.below_threshold  # what was repaired is gone
+
+
+def test_drawing_finds_the_circle_of_issue_14543() -> None:
+    """Circles of two cycles: one is preempted, and admitted again. Three workloads do, as in the issue."""
+
+    def fails(case: Case) -> bool:
+        return legal(Kueue(), case) and len(Kueue().circle(case.tree, case.running)) == 2
+
+    rng = np.random.default_rng(0)
+    case = next(filter(fails, (arrivals(rng, Kueue(), ()) for _ in range(3000))))
+    case = shrunk(case, fails)
+    first, second = Kueue().circle(case.tree, case.running)
+    (gone,), ((again, preemptor),) = (first.admitted or second.admitted), (first.preempted or second.preempted)
+    assert gone == again and case.running[gone].queue != case.running[preemptor].queue
+    assert len(case.running) == 3 and len(case.tree.leaves) == 2
+    assert [*against_rules(Kueue(), case)]  # the first time, too, no rule allows it
+
+
+def test_a_circle_in_which_rules_allow_each_step() -> None:
+    """Of 5 cores a is owed 2 and b 3: b takes from a, a takes back 2 in which it stays within its quota, and so on."""
+    tree = queues(Queue("a", "all", guarantee={"cpu": 2}, notes=OWN), Queue("b", "all", guarantee={"cpu": 3}))
+    arrivals_of = [Workload("a", {"cpu": 4}, 0, 0), Workload("b", {"cpu": 4}, 0, 1), Workload("a", {"cpu": 2}, 0, 2)]
+    ring = Kueue().circle(tree, arrivals_of)
+    assert {pair for cycle in ring for pair in cycle.preempted} == {(1, 2), (2, 0)}
+    assert Kueue().circle(tree, [*arrivals_of[:2], ("a", {"cpu": 2}, 1, 2)]) == []  # a higher priority ends it
+    for queue, request, age, running in (("a", 2, 2, arrivals_of[1:2]), ("a", 4, 0, arrivals_of[2:])):
+        victims = Kueue().victims(tree, queue, {"cpu": request}, running, 0, age)
+        assert victims == fewest(tree, queue, {"cpu": request}, running, 0, created=age) == [0]
 
 
 def test_rules_of_queues() -> None:

@@ -44,7 +44,7 @@ class Queue:
     created : float
         When it was made; equal queues are served in this order, then by name (KAI).
     notes : mapping of str to str
-        What else its file says, by the name that it has there.
+        What else its file says, by the name that it has there, such as ``withinClusterQueue`` (Kueue).
     place : str
         Where it stands, for messages.
 

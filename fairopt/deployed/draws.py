@@ -21,7 +21,7 @@ READS = {  # the features of queues that each kind of scheduler reads, beside re
     "YuniKorn": "guarantee limit priority levels",
     "Volcano proportion": "reserved limit weight",
     "Volcano capacity": "guarantee reserved limit levels",
-    "Volcano hdrf": "weight levels",
+    "Volcano hdrf": "weight levels tasks",
     "Slurm": "limit weight levels",
 }
 MOST_QUEUES, MOST_LEVELS = 5, 3
@@ -60,7 +60,7 @@ def _tree(rng: np.random.Generator, scheduler: str, has: set[str]) -> QueueTree:
     of_kueue = scheduler == "Kueue"
     parents = {"all": ""} if of_kueue else {}
     depth = {"": 0, "all": 1}
-    used = {one for one in sorted(has) if rng.random() < 0.4}
+    used = {one for one in sorted(has) if rng.random() < (0.4 if len(has) > 3 else 0.7)}
 
     def number(most: int) -> float:
         if "fractions" in has and rng.random() < 0.4:
@@ -81,7 +81,7 @@ def _tree(rng: np.random.Generator, scheduler: str, has: set[str]) -> QueueTree:
         }
         if of_kueue:
             amounts["guarantee"] = {one: number(5) if name == "all" or "guarantee" in used else 0.0 for one in names}
-        if leaf and rng.random() < 0.7:
+        if leaf and (rng.random() < 0.7 or "tasks" in has):
             amounts["request"] = {one: number(8) for one in names}
         if "weight" in used:
             amounts["weight"] = float(rng.integers(1, 7))
@@ -100,7 +100,7 @@ def legal(scheduler: Deployed, case: Case) -> bool:
         return False
     if not tree.leaves or not total or not all(total.get(name) for name in _names(tree)):
         return False
-    if kind == "Volcano hdrf" and any(one.request is None for one in tree.leaves):
+    if "tasks" in reads(scheduler) and any(one.request is None for one in tree.leaves):
         return False
     owed = {name: sum(_owed(one, name) for one in tree.children[""]) for name in tree.capacity}
     if any(amount > tree.capacity[name] for name, amount in owed.items()):

@@ -18,6 +18,7 @@ from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Case, drawn, kind_of, leg
 
 Given = Mapping[str, Mapping[str, float]]
 LEAST = 1e-3  # of a capacity; Volcano's rounds leave up to a ten-thousandth of a unit
+HDRF = "Volcano hdrf"
 OF_TASKS = 0.15  # where whole tasks are placed, several of which may make a difference
 
 
@@ -46,7 +47,7 @@ class Trial:
 
     def asked_of(self, kind: str) -> bool:
         """Whether it is asked of a kind of scheduler."""
-        return kind in self.of if self.of else self.hdrf or kind != "Volcano hdrf"
+        return kind in self.of if self.of else self.hdrf or kind != HDRF
 
     def drawn(self, rng: np.random.Generator, scheduler: Deployed) -> Case:
         """A case."""
@@ -54,7 +55,7 @@ class Trial:
 
     def breach(self, scheduler: Deployed, case: Case) -> Breach | None:
         """The largest breach in a case, None if there is none."""
-        least = LEAST if kind_of(scheduler) != "Volcano hdrf" else OF_TASKS
+        least = LEAST if kind_of(scheduler) != HDRF else OF_TASKS
         found = [one for one in self.breaches(scheduler, case) if one.margin > least]
         return max(found, key=lambda one: one.margin, default=None)
 
@@ -140,8 +141,8 @@ def keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:
 def sharing_incentive(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     """Against a queue's part of the capacity by weight, level by level."""
     tree = scheduler.checked(case.tree)
-    given, asks = gives(scheduler, case.tree), request_of(tree)
-    for name, whole in tree.total().items():
+    given, asks, total = gives(scheduler, case.tree), request_of(tree), tree.total()
+    for name, whole in total.items() if kind_of(scheduler) != HDRF or len(total) == 1 else ():
         slices = {"": whole}
         for queue in reversed(deepest_first(tree)):
             weights = sum(one.weight for one in tree.children[queue.parent])
@@ -363,6 +364,7 @@ TRIALS = (  # in the order of reports
         "capacity by weight, level by level",
         sharing_incentive,
         ("guarantee", "reserved", "priority", "lending", "borrowing"),
+        hdrf=True,  # of one resource
     ),
     Trial(
         "strategy-proof",

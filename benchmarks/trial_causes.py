@@ -104,6 +104,11 @@ CAUSES = {
         "(`getFairShare`, "
         "line 526 of `resources.go`), so that two queues count twice. YuniKorn has no weights that could be halved."
     ),
+    ("yunikorn", "resource-monotone"): (
+        "The use of a queue without a guarantee is divided by the maximum of the cluster (`getFairShare`, line 526 of "
+        "`resources.go` of YuniKorn's core), so that it weighs more in a larger cluster, and its siblings with "
+        "guarantees less, level by level."
+    ),
     ("volcano-hdrf", "sharing-incentive"): (
         "The shares of jobs below a queue are scaled to the smallest one before they are added up (line 537 "
         "of `drf.go` "

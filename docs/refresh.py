@@ -1,4 +1,4 @@
-"""What fairopt itself says, for the documentation: commands, claims, cases, published numbers and trials; the README's picture.
+"""What fairopt itself says, for the documentation: commands, claims, cases, numbers, trials; the README's picture.
 
 `write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
 """

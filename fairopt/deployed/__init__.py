@@ -11,7 +11,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `cycles`: Kueue's cycles of admission and preemption one after the other.
 * `smallest`: the fewest workloads that could be preempted. `circles`: the trials of preemption.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
-* `beside_fair`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
+* `comparison`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
 * `trial`: properties of schedulers. `draws`: small trees of queues, and smaller ones. `search`: their audit.
 """
 

@@ -1,4 +1,4 @@
-from fairopt.deployed.beside_fair import beside as beside
+from fairopt.deployed.comparison import beside as beside
 from fairopt.deployed.kai import KAI as KAI
 from fairopt.deployed.kueue import Kueue as Kueue
 from fairopt.deployed.manifests import manifest as manifest

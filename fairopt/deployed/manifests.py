@@ -179,9 +179,7 @@ def _slurm(tree: QueueTree) -> str:
     for parent in ("", *(queue.name for queue in reversed(deepest_first(tree)))):
         lines += [f"Parent - '{parent or 'root'}'"] * bool(tree.children[parent])
         for one in tree.children[parent]:
-            tres = ",".join(
-                f"{'mem' if name == 'memory' else name}={_tres(most, name)}" for name, most in one.limit.items()
-            )
+            tres = ",".join(_tres(most, name) for name, most in one.limit.items())
             line = f"Account - '{one.name}':Description='{one.name}':Organization='{one.name}'"
             lines.append(f"{line}:Fairshare={_text(one.weight)}" + f":GrpTRES={tres}" * bool(tres))
     return "\n".join(lines)

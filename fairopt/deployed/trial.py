@@ -12,8 +12,8 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, request_of
-from fairopt.deployed.beside_fair import beside, owed_of
 from fairopt.deployed.circles import against_rules, arrivals, circles
+from fairopt.deployed.comparison import beside, owed_of
 from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Case, drawn, kind_of, legal, reads
 
 Given = Mapping[str, Mapping[str, float]]

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trial_causes import CAUSES
+from trial_causes import CAUSES, SHARED
 
 import fairopt as fo
 from fairopt.cli.audit import ON_TRIAL
@@ -80,17 +80,18 @@ def markdown() -> str:
     lines += ["", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     lines += ["| " + " | ".join(cells) + " |" for cells in body]
     for name, scheduler in ON_TRIAL.items():
-        refuted = [row for row in rows if row["scheduler"] == name and row["refuted"]]
-        lines += ["", f"## {scheduler.name.replace(' as deployed', '')}"] if refuted else []
-        for row in refuted:
-            cause = CAUSES.get((name, row["property"]), "")
-            lines += ["", f"### Not {row['property']}", "", f"{_capital(row['sentence'])}. {cause}".strip(), ""]
-            lines += ["```text" if "sacctmgr" in name else "```yaml", witness_of(row), "```"]
+        cases: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["scheduler"] == name and row["refuted"]:
+                cases.setdefault(row["where"], []).append(row)
+        lines += ["", f"### {scheduler.name.replace(' as deployed', '')}"] if cases else []
+        lines += ["", *(f"*{cause}.* {words}\n" for cause, words in SHARED.get(name, {}).items())]
+        for of_case in cases.values():
+            for row in of_case:
+                words = f"**not {row['property']}**: {row['sentence']}. {CAUSES.get((name, row['property']), '')}"
+                lines.append(f"- {words.strip()}")
+            lines += ["", "```yaml", witness_of(of_case[0]), "```", ""]
     return "\n".join(lines)
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
 
 
 def main() -> None:

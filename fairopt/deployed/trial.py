@@ -85,11 +85,12 @@ def feasible(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     given, total = gives(scheduler, case.tree), tree.total()
     for name in total:
         for above, below in tree.children.items():
-            there = given[above][name] if above else total[name]
-            part = sum(given[one.name][name] for one in below)
+            if not below:
+                continue
+            there, part = given[above][name] if above else total[name], sum(given[one.name][name] for one in below)
             whose = f"queue {above!r}, which has" if above else "a cluster of"
-            words = f"queues {_listed(below)} get {amount(part, name)} of {whose} {amount(there, name)}"
-            yield Breach(words, (part - there) / total[name] if below else 0.0)
+            words = f"{_listed(below)} {amount(part, name)} of {whose} {amount(there, name)}"
+            yield Breach(words, (part - there) / total[name])
 
 
 def within_limits(scheduler: Deployed, case: Case) -> Iterator[Breach]:
@@ -209,7 +210,7 @@ def merge_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
         after = useful(scheduler, changed)
         for name, whole in total.items():
             gets, would = before[one.name][name] + before[other.name][name], after[one.name][name]
-            words = f"queues {_listed((one, other))} get {amount(gets, name)} together, and {would:.4g} as one queue"
+            words = f"{_listed((one, other))} {amount(gets, name)} together, and {would:.4g} as one queue"
             yield Breach(words, (would - gets) / whole)
 
 
@@ -261,7 +262,7 @@ def equal_treatment(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             scheduler.checked(case.tree).total().items() if replace(one, name=other.name) == other else ()
         ):
             gets, would = given[one.name][name], given[other.name][name]
-            words = f"queues {_listed((one, other))} are alike, and get {amount(gets, name)} and {would:.4g}"
+            words = f"alike, {_listed((one, other))} {amount(gets, name)} and {would:.4g}"
             yield Breach(words, abs(gets - would) / whole)
 
 
@@ -324,7 +325,9 @@ def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, f
 
 
 def _listed(queues: Iterable[Queue]) -> str:
-    return " and ".join(repr(queue.name) for queue in queues)
+    """Queues, who get something."""
+    *others, last = (repr(queue.name) for queue in queues)
+    return f"queues {', '.join(others)} and {last} get" if others else f"queue {last} gets"
 
 
 TRIALS = (  # in the order of reports

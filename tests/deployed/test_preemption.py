@@ -20,6 +20,7 @@ from fairopt.deployed.cohorts import exact, nodes_of
 from fairopt.deployed.cycles import Cycle, Replay
 from fairopt.deployed.draws import Case, legal, shrunk
 from fairopt.deployed.preemption import FINAL, INITIAL
+from fairopt.deployed.search import trials_of
 from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.io.queues.tree import Workload
 
@@ -336,3 +337,14 @@ def test_a_witness_as_jobs() -> None:
     job, name = found[-1], "kueue.x-k8s.io/"
     assert job["metadata"]["labels"] == {f"{name}queue-name": "a", f"{name}priority-class": "priority-7"}
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}
+
+
+def test_kept_witnesses_refute_still() -> None:
+    kept = Path(__file__).parents[2] / "benchmarks" / "trial.json"
+    rows = [row for row in json.loads(kept.read_text())["findings"] if row.get("running")]
+    assert {row["property"] for row in rows} == {"preemption-by-rules", "preemption-ends"}
+    for row in rows:
+        tree = QueueTree("Kueue", tuple(Queue(**one) for one in row["tree"]["queues"]))
+        case = Case(tree, tuple(Workload(**one) for one in row["running"]))
+        breach = trials_of(Kueue())[row["property"]].breach(Kueue(), case)
+        assert legal(Kueue(), case) and breach is not None and breach.sentence == row["sentence"]

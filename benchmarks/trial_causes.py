@@ -109,7 +109,8 @@ CAUSES = {
     ),
     ("kueue", "preemption-ends"): (
         "Who preempts holds nothing after its cycle: what is preempted waits again, and at the next cycle the smaller "
-        "share comes first (`less`, line 176 of `fair_sharing_iterator.go` of Kueue). `concepts/fair_sharing` speaks "
-        "of workloads in different queues that are admitted after they preempt, so this does not contradict it."
+        "share comes first (`less`, line 176 of `fair_sharing_iterator.go` of Kueue), unless the gate "
+        "`PrioritizePreemptorWorkloads`, which is off by default, puts who preempts first. `concepts/fair_sharing` "
+        "speaks of workloads that are admitted after they preempt, so this does not contradict it."
     ),
 }

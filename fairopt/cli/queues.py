@@ -54,7 +54,9 @@ def _show_preemptions(table: pd.DataFrame, circle: list[str]) -> None:
     columns = [Column("queue", table["queue"].tolist(), right=False)]
     headers = {"victims": "preempts", "fewest": "fewest by its rules", "fewest_of_any": "fewest of any"}
     columns += [Column(header, cells(key), right=False) for key, header in headers.items()]
-    console_for().print(Table("Preemption", Column("waiting", table["workload"].tolist(), right=False), [columns]))
+    console_for().print(
+        Table("Preemption with fair sharing", Column("waiting", table["workload"].tolist(), right=False), [columns])
+    )
     say("fewest: the smallest sets that would do, by size in the order of its rules, and of any by HiGHS.")
     if circle:
         say(f"This comes again for ever: {'; '.join(circle)}.")

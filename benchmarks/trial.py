@@ -51,14 +51,15 @@ def tree_of(row: Row) -> QueueTree:
     return QueueTree(tree["scheduler"], tuple(Queue(**one) for one in tree["queues"]), tree["capacity"])
 
 
-def witness_of(row: Row) -> str:
-    """The queues and workloads of a finding as their scheduler's file."""
-    return manifest(tree_of(row), [Workload(**one) for one in row["running"]])
-
-
 def file_of(row: Row) -> str:
     """The witness of a finding as a file of its scheduler, with what it shows."""
-    return f"# {row['sentence']}\n{witness_of(row)}\n"
+    return f"# {row['sentence']}\n{written(row)}\n"
+
+
+def written(row: Row) -> str:
+    """The queues and workloads of a finding as their scheduler's file."""
+    workloads = [Workload(**one) for one in row["running"]]
+    return manifest(tree_of(row), workloads, annotations=row["scheduler"] == "volcano-hdrf")
 
 
 def table(rows: list[Row]) -> list[list[str]]:
@@ -90,7 +91,7 @@ def markdown() -> str:
             for row in of_case:
                 words = f"**not {row['property']}**: {row['sentence']}. {CAUSES.get((name, row['property']), '')}"
                 lines.append(f"- {words.strip()}")
-            lines += ["", "```yaml", witness_of(of_case[0]), "```", ""]
+            lines += ["", "```yaml", written(of_case[0]), "```", ""]
     return "\n".join(lines)
 
 

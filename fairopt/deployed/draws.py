@@ -167,8 +167,7 @@ def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:
         if smaller is None:
             break
         case = smaller
-    renamed = _renamed(case)
-    return renamed if fails(renamed) else case
+    return next((one for one in (_renamed(case, True), _renamed(case)) if fails(one)), case)
 
 
 def size_of(case: Case) -> tuple[float, ...]:
@@ -187,14 +186,17 @@ def size_of(case: Case) -> tuple[float, ...]:
     return (*map(float, counts), sum(numbers) + priorities, max(numbers, default=0.0))
 
 
-def _renamed(case: Case) -> Case:
-    """The same queues by the first letters."""
-    names = {"": "", "all": "all"}
-    for queue in case.tree.queues:
+def _renamed(case: Case, ordered: bool = False) -> Case:
+    """The same queues by the first letters, or in an order by what they say."""
+    tree, names = case.tree, {"": "", "all": "all"}
+    queues = [*tree.queues]
+    if ordered:
+        queues.sort(key=lambda one: (len(tree.above(one.name)), str(replace(one, name="", parent=""))))
+    for queue in queues:
         names.setdefault(queue.name, "abcdefgh"[len(names) - 2])
-    queues = tuple(replace(one, name=names[one.name], parent=names[one.parent]) for one in case.tree.queues)
+    changed = tuple(replace(one, name=names[one.name], parent=names[one.parent]) for one in queues)
     running = tuple(one._replace(queue=names[one.queue]) for one in case.running)
-    return Case(replace(case.tree, queues=queues), running)
+    return Case(replace(tree, queues=changed), running)
 
 
 def _smaller(case: Case) -> Iterator[Case]:

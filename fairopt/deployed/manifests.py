@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -20,7 +21,7 @@ _NAMES = {"gpu": "nvidia.com/gpu"}
 FLAVOR = "default"
 
 
-def manifest(tree: QueueTree, workloads: Sequence[Workload] = ()) -> str:
+def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: bool = False) -> str:
     """The queues as their scheduler's own file: objects for kubectl, ``queues.yaml``, or a dump for sacctmgr.
 
     What a file cannot say, the capacity and what queues ask for, stands in comments.
@@ -31,6 +32,8 @@ def manifest(tree: QueueTree, workloads: Sequence[Workload] = ()) -> str:
         Queues of KAI, Kueue, Volcano, YuniKorn or Slurm, in amounts.
     workloads : sequence of (queue, amounts, priority, ...)
         Of Kueue: Jobs, to be created one after the other.
+    annotations : bool, default False
+        Write the levels of Volcano's queues as annotations, which hierarchical DRF reads, instead of parents.
 
     Returns
     -------
@@ -58,8 +61,9 @@ def manifest(tree: QueueTree, workloads: Sequence[Workload] = ()) -> str:
     for queue in tree.leaves:
         asks = "all there is" if queue.request is None else _amounts(queue.request)
         lines += [f"# {queue.name} asks for {asks}"] * (queue.request is not None)
+    written = _hdrf(tree) if annotations and tree.scheduler == "Volcano" else _WRITERS[tree.scheduler](tree)
     jobs = [_objects(_jobs(workloads))] if workloads else []
-    return "\n".join([*lines, "\n---\n".join([_WRITERS[tree.scheduler](tree), *jobs])])
+    return "\n".join([*lines, "\n---\n".join([written, *jobs])])
 
 
 def _kai(tree: QueueTree) -> str:
@@ -131,26 +135,32 @@ def _jobs(workloads: Sequence[Workload]) -> Iterator[Part]:
 
 
 def _volcano(tree: QueueTree) -> str:
-    """Queue objects, with parents for the plugin ``capacity`` and, in levels, annotations for hierarchical DRF."""
-    out = []
-    for queue in tree.queues:
-        spec: Part = {"weight": _number(queue.weight), "reclaimable": True}
-        spec |= {"parent": queue.parent} if queue.parent else {}
-        spec |= {} if queue.priority is None else {"priority": queue.priority}
-        owed = {"resource": _quantities(queue.reserved)} if queue.reserved else {}
-        parts = {"capability": _quantities(queue.limit), "deserved": _quantities(queue.guarantee), "guarantee": owed}
-        spec |= {key: of for key, of in parts.items() if of}
-        made = _object("scheduling.volcano.sh/v1beta1", "Queue", queue.name, spec)
-        if tree.levels > 1 and not any(one.guarantee for one in tree.queues):
-            path = [*reversed(tree.above(queue.name)), queue.name]
-            weights = [_text(tree.by_name[one].weight) for one in path]
-            hierarchy = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
-            firsts = ("root", "1")
-            made["metadata"]["annotations"] = {
-                key: "/".join((first, *of)) for first, (key, of) in zip(firsts, hierarchy.items(), strict=True)
-            }
-        out.append(made)
-    return _objects(iter(out))
+    """Queue objects with parents."""
+    return _objects(_of_volcano(queue) for queue in tree.queues)
+
+
+def _hdrf(tree: QueueTree) -> str:
+    """Queue objects of the queues that have none below, with their levels as annotations."""
+    made = list[Part]()
+    for queue in tree.leaves:
+        path = [*reversed(tree.above(queue.name)), queue.name]
+        weights = [_text(tree.by_name[one].weight) for one in path]
+        made.append(_of_volcano(replace(queue, parent="")))
+        made[-1]["metadata"]["annotations"] = {
+            "volcano.sh/hierarchy": "/".join(("root", *path)),
+            "volcano.sh/hierarchy-weights": "/".join(("1", *weights)),
+        }
+    return _objects(iter(made))
+
+
+def _of_volcano(queue: Queue) -> Part:
+    spec: Part = {"weight": _number(queue.weight), "reclaimable": True}
+    spec |= {"parent": queue.parent} if queue.parent else {}
+    spec |= {} if queue.priority is None else {"priority": queue.priority}
+    owed = {"resource": _quantities(queue.reserved)} if queue.reserved else {}
+    parts = {"capability": _quantities(queue.limit), "deserved": _quantities(queue.guarantee), "guarantee": owed}
+    spec |= {key: of for key, of in parts.items() if of}
+    return _object("scheduling.volcano.sh/v1beta1", "Queue", queue.name, spec)
 
 
 def _yunikorn(tree: QueueTree) -> str:

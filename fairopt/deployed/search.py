@@ -132,16 +132,17 @@ def _searched(
     scheduler: Deployed, trial: Trial, given: list[QueueTree] | None, examples: int, seed: int, until: float | None
 ) -> Finding:
     """The finding of one property."""
-    rng, begun, late = np.random.default_rng(seed), time.perf_counter(), False
+    rng, begun = np.random.default_rng(seed), time.perf_counter()
     failing, tried = list[Case](), 0
 
-    def fails(case: Case) -> bool:
-        return legal(scheduler, case) and trial.breach(scheduler, case) is not None
+    def late() -> bool:
+        return until is not None and time.monotonic() > until
 
-    while tried < (examples if given is None else len(given)) and len(failing) < (FAILING if given is None else 1):
-        late = until is not None and time.monotonic() > until
-        if late:
-            break
+    def fails(case: Case) -> bool:
+        return not late() and legal(scheduler, case) and trial.breach(scheduler, case) is not None
+
+    enough, number = (FAILING, examples) if given is None else (1, len(given))
+    while tried < number and len(failing) < enough and not late():
         case = trial.drawn(rng, scheduler) if given is None else Case(given[tried])
         tried += 1
         if trial.breach(scheduler, case) is not None:
@@ -154,7 +155,8 @@ def _searched(
             witness = TreeWitness(*case, *breach, "divided again from a tree built anew")
     searched = f"{tried:,} given trees" if given is not None else "drawn queues"
     seconds = time.perf_counter() - begun
-    return Finding(trial.name, witness is not None, tried, 0, cast(Any, witness), searched, seconds, late=late)
+    early = late() and tried < number and witness is None
+    return Finding(trial.name, witness is not None, tried, 0, cast(Any, witness), searched, seconds, late=early)
 
 
 def _confirmed(scheduler: Deployed, trial: Trial, case: Case) -> Breach | None:

@@ -1,5 +1,6 @@
 """Trees of queues as files of their schedulers, read back by fairopt's own readers."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,9 @@ def test_a_file_divides_as_its_tree(one: Deployed, tmp_path: Path) -> None:
     rng, file = np.random.default_rng(4), tmp_path / "queues.yaml"
     for _ in range(60):
         tree = drawn(rng, one, ("priority",) if one.scheduler == "YuniKorn" else ()).tree
-        file.write_text(manifest(tree))
+        file.write_text(manifest(tree, annotations=one == Volcano("hdrf")))
         read = fo.datasets.queues(file)
-        names = {queue.name.removeprefix("root.").rpartition(".")[2]: queue for queue in read.queues}
+        names = {re.split("[./]", queue.name)[-1]: queue for queue in read.queues}
         assert names.keys() == tree.by_name.keys()
         asks = {queue.name: queue.request for queue in tree.queues}
         of_tree = [names[queue.name] for queue in tree.queues]  # files of levels are in the order of the levels

@@ -348,3 +348,14 @@ def test_kept_witnesses_refute_still() -> None:
         case = Case(tree, tuple(Workload(**one) for one in row["running"]))
         breach = trials_of(Kueue())[row["property"]].breach(Kueue(), case)
         assert legal(Kueue(), case) and breach is not None and breach.sentence == row["sentence"]
+
+
+PUBLISHED = json.loads(Path(__file__).with_name("kueue_preemptions.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["case"])
+def test_cases_of_kueue(row: dict) -> None:
+    """All of its table; workloads are in the order of names, since they are admitted at the same moment."""
+    tree = QueueTree("Kueue", tuple(Queue(**one) for one in row["queues"]))
+    victims = Kueue(row["strategies"]).victims(tree, *row["incoming"][:2], row["running"], *row["incoming"][2:])
+    assert sorted(row["running"][j][4] for j in victims) == row["preempted"]

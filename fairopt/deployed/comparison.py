@@ -76,7 +76,7 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     }
     here = {team for of in teams.values() for team in of if team is not None}
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
-    weights = positive({one: _weight(tree.by_name[one], name) for one in sorted(here)}, what, notes)
+    weights = positive({one: weight_of(tree.by_name[one], name) for one in sorted(here)}, what, notes)
     most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
     owed = {one: {name: amount} for one in sorted(here) if (amount := owed_of(tree, one, name, most_of)) > 0}
     limits = [
@@ -102,7 +102,7 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     }
 
 
-def _weight(queue: Queue, name: str) -> float:
+def weight_of(queue: Queue, name: str) -> float:
     """Its weight for a resource."""
     return queue.weights.get(name, queue.weight)
 

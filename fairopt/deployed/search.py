@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
-from fairopt.deployed.draws import AMOUNTS, Case, kind_of, legal, shrunk, size_of
+from fairopt.deployed.draws import AMOUNTS, Case, features_of, kind_of, legal, shrunk, size_of
 from fairopt.deployed.trial import TRIALS, Breach, Trial
 from fairopt.errors import InvalidBlock, UnknownName
 from fairopt.io.queues.tree import Workload
@@ -131,7 +131,9 @@ def _canonical(text: object) -> str:
 def _searched(
     scheduler: Deployed, trial: Trial, given: list[QueueTree] | None, examples: int, seed: int, until: float | None
 ) -> Finding:
-    """The finding of one property."""
+    """The finding of one property; given trees with what it leaves out are skipped."""
+    fitting = given and [tree for tree in given if features_of(tree).isdisjoint(trial.without)]
+    skipped = len(given or ()) - len(fitting or ())
     rng, begun = np.random.default_rng(seed), time.perf_counter()
     failing, tried = list[Case](), 0
 
@@ -141,9 +143,9 @@ def _searched(
     def fails(case: Case) -> bool:
         return not late() and legal(scheduler, case) and trial.breach(scheduler, case) is not None
 
-    enough, number = (FAILING, examples) if given is None else (1, len(given))
+    enough, number = (FAILING, examples) if fitting is None else (1, len(fitting))
     while tried < number and len(failing) < enough and not late():
-        case = trial.drawn(rng, scheduler) if given is None else Case(given[tried])
+        case = trial.drawn(rng, scheduler) if fitting is None else Case(fitting[tried])
         tried += 1
         if trial.breach(scheduler, case) is not None:
             failing.append(case)
@@ -156,7 +158,7 @@ def _searched(
     searched = f"{tried:,} given trees" if given is not None else "drawn queues"
     seconds = time.perf_counter() - begun
     early = late() and tried < number and witness is None
-    return Finding(trial.name, witness is not None, tried, 0, cast(Any, witness), searched, seconds, late=early)
+    return Finding(trial.name, witness is not None, tried, skipped, cast(Any, witness), searched, seconds, late=early)
 
 
 def _confirmed(scheduler: Deployed, trial: Trial, case: Case) -> Breach | None:

@@ -13,7 +13,7 @@ import numpy as np
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, request_of
 from fairopt.deployed.circles import against_rules, arrivals, circles
-from fairopt.deployed.comparison import beside, owed_of
+from fairopt.deployed.comparison import beside, owed_of, weight_of
 from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Case, drawn, kind_of, legal, reads
 
 Given = Mapping[str, Mapping[str, float]]
@@ -146,8 +146,8 @@ def sharing_incentive(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     for name, whole in total.items() if kind_of(scheduler) != HDRF or len(total) == 1 else ():
         slices = {"": whole}
         for queue in reversed(deepest_first(tree)):
-            weights = sum(one.weight for one in tree.children[queue.parent])
-            part = slices[queue.parent] * (queue.weight / weights if weights else 0.0)
+            weights = sum(weight_of(one, name) for one in tree.children[queue.parent])
+            part = slices[queue.parent] * (weight_of(queue, name) / weights if weights else 0.0)
             slices[queue.name] = min(part, queue.limit.get(name, math.inf))
         for queue in tree.leaves:
             gets, own = given[queue.name][name], min(slices[queue.name], asks[queue.name][name])
@@ -182,7 +182,8 @@ def split_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             for key in (*AMOUNTS, "request")
             if (of := getattr(queue, key)) is not None
         }
-        halved |= {"weight": queue.weight / 2} if "weight" in reads(scheduler) else {}
+        if "weight" in reads(scheduler):
+            halved |= {"weight": queue.weight / 2, "weights": {name: of / 2 for name, of in queue.weights.items()}}
         both = [replace(queue, name=f"{queue.name}{k}", **halved) for k in (1, 2)]
         changed = _with(tree, queue, *both)
         if not legal(scheduler, Case(changed)):
@@ -203,7 +204,7 @@ def merge_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
         if not alike or any(getattr(one, key).keys() != getattr(other, key).keys() for key in AMOUNTS):
             continue
         sums: dict[str, Any] = {key: _sum(getattr(one, key), getattr(other, key)) for key in AMOUNTS}
-        merged = replace(one, weight=one.weight + other.weight, **sums)
+        merged = replace(one, weight=one.weight + other.weight, weights=_sum(one.weights, other.weights), **sums)
         changed = _with(_with(tree, one, merged), other)
         if not legal(scheduler, Case(changed)):
             continue

@@ -202,6 +202,28 @@ def test_given_trees_are_tried_as_they_are() -> None:
         fo.audit(KAI(), instances=[])
 
 
+def test_given_trees_with_what_a_property_leaves_out_are_skipped() -> None:
+    """A slice is one without guarantees, and max-min fairness knows no priorities."""
+    owed = QueueTree("KAI", (Queue("a", guarantee={"gpu": 2}), Queue("b")), {"gpu": 2})
+    ranked = QueueTree("KAI", (Queue("a", priority=1), Queue("b")), {"gpu": 2})
+    fine = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 2}), Queue("a", "all", guarantee={"cpu": 0})))
+    report = fo.audit(KAI(), ["sharing-incentive", "max-min-fair"], instances=[owed, ranked])
+    assert [(one.instances, one.skipped) for one in report.findings] == [(0, 2), (1, 1)]
+    assert report["sharing-incentive"].verdict == "no instance was answered"
+    assert fo.audit(Kueue(), "sharing-incentive", instances=[fine]).findings[0].instances == 1
+
+
+def test_weights_by_resource_are_halved_and_added() -> None:
+    """As `test_two_halves_get_two_of_three`, with weights as KAI's files give them; a sum of 1 and 1 is 2 of 3."""
+    queues = Queue("a", weights={"gpu": 1}), Queue("b", weights={"gpu": 1})
+    tree = QueueTree("KAI", queues, {"gpu": 3})
+    sentence, _ = refuted(KAI(), "split-proof", instances=[tree])
+    assert sentence == "queue 'b' gets 1 gpu, and 2 as two halves of it"
+    three = QueueTree("KAI", (*queues, Queue("c", weights={"gpu": 1})), {"gpu": 1})
+    sentence, _ = refuted(KAI(), "merge-proof", instances=[three])
+    assert sentence == "queues 'b' and 'c' get 0 gpu together, and 1 as one queue"
+
+
 def test_the_report() -> None:
     report = fo.audit(KAI(), ["Split_Proof", "order-independent"], max_examples=60)
     assert list(report) == ["split-proof", "order-independent"] and "split proof" in report and not report.ok

@@ -10,8 +10,11 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `hdrf`: hierarchical DRF as one of them computes it.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
+* `cycles`: Kueue's cycles of admission and preemption one after the other.
+* `smallest`: the fewest workloads that could be preempted. `circles`: the trials of preemption.
 * `cohorts`: what nodes of Kueue's tree have, lend and use.
-* `beside`: what a scheduler gives beside a certified answer.
+* `comparison`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
+* `trial`: properties of schedulers. `draws`: small trees of queues, and smaller ones. `search`: their audit.
 """
 
 from fairopt.runtime.lazy import public_names

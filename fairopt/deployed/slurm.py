@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, in_order, resources_of, usable_of
 from fairopt.deployed.filling import level
 from fairopt.online.memory import level_fs, slurm_effective_usage, slurm_factor
 from fairopt.runtime.lazy import pandas
@@ -85,14 +84,14 @@ class Slurm(Deployed):
         return table.rename_axis(index="account")
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        asked = request_of(tree)
+        usable = usable_of(tree)
         given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
         for name in resources_of(tree):
             waiting = [("", tree.total()[name])]
             while waiting:
                 above, amount = waiting.pop()
                 below = tree.children[above]
-                caps = [min(asked[one.name][name], one.limit.get(name, math.inf)) for one in below]
+                caps = [usable[one.name][name] for one in below]
                 parts, bases = [0.0] * len(below), [one.weight or 1.0 for one in below]
                 for without in (False, True):
                     amount -= level(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of, usable_of
 from fairopt.deployed.filling import filled
 from fairopt.deployed.hdrf import served
 from fairopt.errors import InvalidBlock, InvalidInstance
@@ -132,7 +132,7 @@ def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:
 
 def _capacity(tree: QueueTree) -> dict[str, dict[str, float]]:
     """The plugin ``capacity``, with its hierarchy."""
-    asked = request_of(tree)
+    usable = usable_of(tree)
     given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
     for name in resources_of(tree):
         waiting = [("", tree.total()[name], math.inf)]
@@ -148,7 +148,7 @@ def _capacity(tree: QueueTree) -> dict[str, dict[str, float]]:
                 max(min(queue.guarantee.get(name, 0.0), cap), queue.reserved.get(name, 0.0))
                 for queue, cap in zip(below, caps, strict=True)
             ]
-            parts = filled(bases, [min(asked[q.name][name], cap) for q, cap in zip(below, caps, strict=True)], amount)
+            parts = filled(bases, [min(usable[q.name][name], cap) for q, cap in zip(below, caps, strict=True)], amount)
             for queue, part, cap in zip(below, parts, caps, strict=True):
                 given[queue.name][name] = part
                 waiting += [(queue.name, part, cap)] * bool(tree.children[queue.name])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, in_order, resources_of, usable_of
 from fairopt.deployed.filling import filled
 from fairopt.deployed.go_sort import stable_in_go
 
@@ -85,7 +84,7 @@ class YuniKorn(Deployed):
         return [queue.name for queue in stable_in_go(top, before)]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        asked = request_of(tree)
+        usable = usable_of(tree)
         given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
         for name in resources_of(tree):
             waiting = [("", tree.total()[name], tree.total()[name])]
@@ -97,7 +96,7 @@ class YuniKorn(Deployed):
                     queues = [one for one in below if level is None or _priority(one) == level]
                     queues = queues if self.by_priority else sorted(queues, key=lambda one: -_priority(one))
                     bases = [_base(queue, name, most) for queue in queues]
-                    caps = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in queues]
+                    caps = [usable[queue.name][name] for queue in queues]
                     for queue, part in zip(queues, filled(bases, caps, amount), strict=True):
                         given[queue.name][name] = part
                         amount -= part

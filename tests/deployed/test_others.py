@@ -8,11 +8,12 @@ from oracle.hdrf import started
 
 import fairopt as fo
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import Kueue, Volcano, YuniKorn
+from fairopt.deployed import Kueue, Slurm, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
 from fairopt.deployed.go_sort import stable_in_go
 from fairopt.deployed.yunikorn import fair_share
+from fairopt.io.queues.tree import Workload
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])
@@ -48,8 +49,7 @@ def test_the_division_of_kueue_is_where_small_workloads_end() -> None:
     nodes = nodes_of(tree)
     left, step = {"a", "b", "c", "d"}, {"cpu": 0.05}
     while left:
-        name = Kueue()._next(nodes["root"], nodes, dict.fromkeys(left, step))
-        assert name is not None
+        name = Kueue()._first(nodes, {name: Workload(name, step) for name in left})
         if nodes[name].available("cpu") >= 0.05 - 1e-9:
             nodes[name].add(step)
         else:
@@ -125,6 +125,14 @@ def test_priority_comes_first_in_yunikorn() -> None:
     tree = QueueTree("YuniKorn", (Queue("a"), Queue("b", priority=1, request={"cpu": 3})), {"cpu": 4})
     assert YuniKorn().divide(tree)["cpu"].tolist() == [1, 3]
     assert YuniKorn(by_priority=False).divide(tree)["cpu"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("one", [YuniKorn(), Volcano("capacity"), Slurm()], ids=lambda one: one.name)
+def test_what_queues_below_may_not_use_goes_to_others(one: Deployed) -> None:
+    """b may use 1 of the 4 that its queue could have."""
+    owed = {"cpu": 4} if one == Volcano("capacity") else {}
+    queues = Queue("a", guarantee=owed), Queue("b", "a", guarantee={}, limit={"cpu": 1}), Queue("c", guarantee=owed)
+    assert one.divide(QueueTree(one.scheduler, queues, {"cpu": 8}))["cpu"].tolist() == [1, 1, 7]
 
 
 def test_volcano_keeps_what_is_reserved() -> None:

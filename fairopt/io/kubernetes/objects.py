@@ -76,6 +76,7 @@ class Condition(Part):
 
     type: str = ""
     status: str = ""
+    lastTransitionTime: str = ""
 
 
 class Node(Object):

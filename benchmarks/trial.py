@@ -23,6 +23,7 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import manifest
 from fairopt.deployed.search import trials_of
 from fairopt.deployed.trial import TRIALS
+from fairopt.io.queues.tree import Workload
 
 FEW = 150  # cases of what is compared with a certified answer, which takes a tenth of a second
 KEPT = Path(__file__).with_suffix(".json")
@@ -56,8 +57,9 @@ def file_of(row: Row) -> str:
 
 
 def written(row: Row) -> str:
-    """The tree of a finding as a file."""
-    return manifest(tree_of(row), annotations=row["scheduler"] == "volcano-hdrf")
+    """The queues and workloads of a finding as their scheduler's file."""
+    workloads = [Workload(**one) for one in row["running"]]
+    return manifest(tree_of(row), workloads, annotations=row["scheduler"] == "volcano-hdrf")
 
 
 def table(rows: list[Row]) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """Where in a scheduler's source each refutation of `trial.py` comes from, and what its documents say of it.
 
-KAI at 72de64fc (the same arithmetic as at d5bc503a), YuniKorn's core at be3bb487, Volcano at ed72c7c8.
+KAI at 72de64fc (the same arithmetic as at d5bc503a), Kueue at ff69552e, YuniKorn's core at be3bb487, Volcano at
+ed72c7c8.
 """
 
 SHARED = {  # causes of several refutations of a scheduler
@@ -98,5 +99,18 @@ CAUSES = {
     ("volcano-hdrf", "population-monotone"): (
         "DRF itself is not population-monotone where users need nothing of some resource, so this follows from the "
         "design."
+    ),
+    ("kueue", "preemption-by-rules"): (
+        "Workloads of the preemptor's own queue are taken without a look at shares (`runFirstFsStrategy`, line 384 of "
+        "`preemption.go` of Kueue), which lowers its share, so that others may be taken; `fillBackWorkloads` (line "
+        "341) then leaves those of its own queue where they are, if the workload fits all the same, and compares no "
+        "shares. This is issue 14543 of Kueue. `concepts/fair_sharing` proves that two workloads do not preempt each "
+        "other, from rules that this preemption does not keep."
+    ),
+    ("kueue", "preemption-ends"): (
+        "Who preempts holds nothing after its cycle: what is preempted waits again, and at the next cycle the smaller "
+        "share comes first (`less`, line 176 of `fair_sharing_iterator.go` of Kueue), unless the gate "
+        "`PrioritizePreemptorWorkloads`, which is off by default, puts who preempts first. `concepts/fair_sharing` "
+        "speaks of workloads that are admitted after they preempt, so this does not contradict it."
     ),
 }

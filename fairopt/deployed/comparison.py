@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, request_of, resources_of
-from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes
 from fairopt.io.queues.teams import positive
@@ -54,7 +54,7 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     for name in resources_of(mine):
         try:
             fair = _fair(mine, name, notes)
-        except (Infeasible, InvalidInstance, OutOfDomain) as error:
+        except (Infeasible, InvalidInstance, NotCertified, OutOfDomain) as error:
             notes.say(f"{name}: no certified answer: {error}")
             fair = {}
         leaves = [queue.name for queue in mine.leaves]
@@ -78,7 +78,12 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
     weights = positive({one: weight_of(tree.by_name[one], name) for one in sorted(here)}, what, notes)
     most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
-    owed = {one: {name: amount} for one in sorted(here) if (amount := owed_of(tree, one, name, most_of)) > 0}
+    flat = len(teams) == 1  # users are the queues then, which the methods for users solve faster
+    owed = {
+        one: amount if flat else {name: amount}
+        for one in sorted(here)
+        if (amount := owed_of(tree, one, name, most_of)) > 0
+    }
     limits = [
         {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
         for one in sorted(here - most_of.keys())
@@ -87,10 +92,10 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     instance = Instance(
         [[1.0]] * len(leaves),
         [tree.total()[name]],
-        users=[f"tasks of {queue.name}" for queue in leaves],
+        users=[queue.name if flat else f"tasks of {queue.name}" for queue in leaves],
         resources=[name],
-        teams=teams,
-        innermost_first=list(teams),
+        teams={} if flat else teams,
+        innermost_first=None if flat else list(teams),
         weights=weights,
         guarantees=owed or None,
         limits=limits or None,

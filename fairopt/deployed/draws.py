@@ -13,7 +13,7 @@ import numpy as np
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.kai import UNLIMITED
-from fairopt.deployed.preemption import Workload
+from fairopt.io.queues.tree import Workload
 
 AMOUNTS = ("guarantee", "limit", "reserved", "lending", "borrowing")
 READS = {  # the features of queues that each kind of scheduler reads, beside requests
@@ -122,7 +122,8 @@ def _in_kueue(_kind: str, tree: QueueTree, queue: Queue) -> bool:
     """Whether a queue has a quota of each resource, lends no more, and has limits and a parent only within a cohort."""
     lends = all(most <= queue.guarantee.get(name, 0.0) for name, most in queue.lending.items())
     named = {*queue.lending, *queue.borrowing, *_names(tree)} <= {*queue.guarantee}
-    cohort = (queue.request is None and bool(tree.children[queue.name])) or bool(queue.parent)
+    plain = queue.request is None and not queue.notes and bool(tree.children[queue.name])  # as cohorts are
+    cohort = plain or bool(queue.parent)
     return lends and named and (bool(queue.parent) or not (queue.lending or queue.borrowing)) and cohort
 
 
@@ -185,10 +186,11 @@ def size_of(case: Case) -> tuple[float, ...]:
     numbers = [value for of in (*maps, tree.capacity, *(one.uses for one in case.running)) for value in of.values()]
     numbers += [queue.weight for queue in tree.queues]
     features = sum(len(of) for of in maps) + sum(queue.request is not None for queue in tree.queues)
+    features += sum(len(queue.notes) for queue in tree.queues)
     features += sum((queue.weight != 1) + (queue.priority is not None) for queue in tree.queues)
     kinds = len({str(replace(queue, name="", parent="")) for queue in tree.queues})
     broken = sum(not float(value).is_integer() for value in numbers)
-    priorities = sum(queue.priority or 0 for queue in tree.queues)
+    priorities = sum(queue.priority or 0 for queue in tree.queues) + sum(one.priority for one in case.running)
     counts = len(tree.queues), tree.levels, len(_names(tree)), len(case.running), kinds, features, broken
     return (*map(float, counts), sum(numbers) + priorities, max(numbers, default=0.0))
 
@@ -224,6 +226,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     for numbers in _changed(tree.capacity, drop=False):
         yield Case(replace(tree, capacity=numbers), running)
     for j, runs in enumerate(running):
+        for priority in range(runs.priority):
+            yield Case(tree, (*running[:j], runs._replace(priority=priority), *running[j + 1 :]))
         for uses in _changed(runs.uses):
             yield Case(tree, (*running[:j], runs._replace(uses=uses), *running[j + 1 :]))
     for numbers in _changed(tree.capacity, drop=False):  # with less of a queue, where neither alone will do
@@ -256,6 +260,8 @@ def _changes(queue: Queue) -> Iterator[tuple[str, Any]]:
     for key in (*AMOUNTS, "request"):
         yield from ((key, of) for of in _changed(getattr(queue, key) or {}, drop=key != "request"))
     yield from (("weight", float(weight)) for weight in range(1, int(queue.weight)))
+    for note in queue.notes:
+        yield "notes", {key: text for key, text in queue.notes.items() if key != note}
     if queue.priority is not None:
         yield from (("priority", priority or None) for priority in range(queue.priority))
 

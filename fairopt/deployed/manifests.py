@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,9 @@ import yaml
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import deepest_first
+from fairopt.deployed.preemption import BORROW, RECLAIM, WITHIN
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.queues.tree import Workload
 
 Part = dict[str, Any]
 _KAI_UNITS = {"gpu": 1.0, "cpu": 1000.0, "memory": 2**30 / 1e6}  # of a piece, a core and a GiB
@@ -19,7 +21,7 @@ _NAMES = {"gpu": "nvidia.com/gpu"}
 FLAVOR = "default"
 
 
-def manifest(tree: QueueTree, annotations: bool = False) -> str:
+def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: bool = False) -> str:
     """The queues as their scheduler's own file: objects for kubectl, ``queues.yaml``, or a dump for sacctmgr.
 
     What a file cannot say, the capacity and what queues ask for, stands in comments.
@@ -28,6 +30,8 @@ def manifest(tree: QueueTree, annotations: bool = False) -> str:
     ----------
     tree : QueueTree
         Queues of KAI, Kueue, Volcano, YuniKorn or Slurm, in amounts.
+    workloads : sequence of (queue, amounts, priority, ...)
+        Of Kueue: Jobs, to be created one after the other.
     annotations : bool, default False
         Write the levels of Volcano's queues as annotations, which hierarchical DRF reads, instead of parents.
 
@@ -58,7 +62,8 @@ def manifest(tree: QueueTree, annotations: bool = False) -> str:
         asks = "all there is" if queue.request is None else _amounts(queue.request)
         lines += [f"# {queue.name} asks for {asks}"] * (queue.request is not None)
     written = _hdrf(tree) if annotations and tree.scheduler == "Volcano" else _WRITERS[tree.scheduler](tree)
-    return "\n".join([*lines, written])
+    jobs = [_objects(_jobs(workloads))] if workloads else []
+    return "\n".join([*lines, "\n---\n".join([written, *jobs])])
 
 
 def _kai(tree: QueueTree) -> str:
@@ -85,7 +90,7 @@ def _kueue(tree: QueueTree) -> str:
         cohort = bool(tree.children[queue.name]) or queue.request == {}
         spec: Part = {"parentName" if cohort else "cohortName": queue.parent} if queue.parent else {}
         if not cohort:
-            spec |= {"namespaceSelector": {}, "preemption": {"reclaimWithinCohort": "Any"}}
+            spec |= {"namespaceSelector": {}, "preemption": _rules(queue.notes)}
         spec["fairSharing"] = {"weight": _text(queue.weight)}
         limits = {"nominalQuota": queue.guarantee, "lendingLimit": queue.lending, "borrowingLimit": queue.borrowing}
         names = [*queue.guarantee]
@@ -100,6 +105,33 @@ def _kueue(tree: QueueTree) -> str:
         kind = "Cohort" if cohort else "ClusterQueue"
         out.append(_object("kueue.x-k8s.io/v1beta2", kind, queue.name, spec))
     return _objects(iter(out))
+
+
+def _rules(notes: Mapping[str, str]) -> Part:
+    """On whom a ClusterQueue may preempt."""
+    rules: Part = {"reclaimWithinCohort": "Any"} | {key: notes[key] for key in (RECLAIM, WITHIN) if key in notes}
+    if BORROW in notes:
+        most = {key: int(notes[key]) for key in ("maxPriorityThreshold",) if key in notes}
+        rules[BORROW] = {"policy": notes[BORROW], **most}
+    return rules
+
+
+def _jobs(workloads: Sequence[Workload]) -> Iterator[Part]:
+    """LocalQueues, priorities and Jobs of Kueue."""
+    group, version = "kueue.x-k8s.io", "kueue.x-k8s.io/v1beta2"
+    for name in dict.fromkeys(one.queue for one in workloads):
+        yield _object(version, "LocalQueue", name, {"clusterQueue": name})
+    for priority in dict.fromkeys(one.priority for one in workloads):
+        yield {**_object(version, "WorkloadPriorityClass", f"priority-{priority}", None), "value": priority}
+    for k, one in enumerate(workloads, 1):
+        container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+        pod = {
+            "restartPolicy": "Never",
+            "containers": [{**container, "resources": {"requests": _quantities(one.uses)}}],
+        }
+        job = _object("batch/v1", "Job", f"workload-{k}", {"suspend": True, "template": {"spec": pod}})
+        labels = {f"{group}/queue-name": one.queue, f"{group}/priority-class": f"priority-{one.priority}"}
+        yield {**job, "metadata": {**job["metadata"], "labels": labels}}
 
 
 def _volcano(tree: QueueTree) -> str:
@@ -175,8 +207,9 @@ _WRITERS: dict[str, Callable[[QueueTree], str]] = {
 }  # fmt: skip
 
 
-def _object(version: str, kind: str, name: str, spec: Part) -> Part:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+def _object(version: str, kind: str, name: str, spec: Part | None) -> Part:
+    made = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+    return made if spec is None else {**made, "spec": spec}
 
 
 def _objects(objects: Iterator[Part]) -> str:

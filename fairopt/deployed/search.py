@@ -13,9 +13,9 @@ import numpy as np
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.draws import AMOUNTS, Case, features_of, kind_of, legal, shrunk, size_of
-from fairopt.deployed.preemption import Workload
 from fairopt.deployed.trial import TRIALS, Breach, Trial
 from fairopt.errors import InvalidBlock, UnknownName
+from fairopt.io.queues.tree import Workload
 from fairopt.properties.audit.findings import AuditReport, Evidence, Finding
 from fairopt.properties.names import ALIASES, texts
 from fairopt.runtime.clock import begin
@@ -173,7 +173,10 @@ def described(case: Case) -> str:
     words = [", ".join(f"{value:g} {name}" for name, value in case.tree.capacity.items())]
     for queue in case.tree.queues:
         words.append(f"{queue.name!r}" + (f" below {queue.parent!r}" if queue.parent else "") + _features(queue))
-    words += [f"{one.queue!r} runs {_amounts(one.uses)}" for one in case.running]
+    words += [
+        f"workload {j} of {one.queue!r} ({_amounts(one.uses)}{f', priority {one.priority}' * bool(one.priority)})"
+        for j, one in enumerate(case.running, 1)
+    ]
     return "; ".join(filter(None, words))
 
 
@@ -182,6 +185,7 @@ def _features(queue: Queue) -> str:
     words = [f"weight {queue.weight:g}"] * (queue.weight != 1)
     words += [f"priority {queue.priority}"] * (queue.priority is not None)
     words += [f"{key} {_amounts(getattr(queue, key))}" for key in AMOUNTS if getattr(queue, key)]
+    words += [f"{key} {text}" for key, text in queue.notes.items()]
     words += [] if queue.request is None else [f"asks for {_amounts(queue.request)}"]
     return f" ({', '.join(words)})" if words else ""
 

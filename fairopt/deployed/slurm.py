@@ -67,18 +67,17 @@ class Slurm(Deployed):
         tree, used = self.checked(tree), dict[str, float]()
         for queue in deepest_first(tree):
             used[queue.name] = queue.used.get(BILLED, 0.0) + sum(used[one.name] for one in tree.children[queue.name])
-        whole = sum(used[one.name] for one in tree.children[""])
+        of_level = {name: sum(one.weight for one in below) for name, below in tree.children.items()}
+        among = {name: sum(used[one.name] for one in below) for name, below in tree.children.items()}
         columns = ["norm_shares", "norm_usage", "effective_usage", "fairshare", "level_fs"]
         rows = dict[str, list[float]]()
         for queue in deepest_first(tree)[::-1]:
-            siblings = tree.children[queue.parent]
-            shares, of_level = queue.weight, sum(one.weight for one in siblings)
-            part = shares / of_level if of_level else 0.0
+            part = _part(queue.weight, of_level[queue.parent])
             above = rows[queue.parent] if queue.parent else [1.0, 1.0, 1.0]
-            usage = used[queue.name] / whole if whole else 0.0
-            effective = slurm_effective_usage(usage, above[2], shares, of_level) if queue.parent else usage
-            among = sum(used[one.name] for one in siblings)
-            mine = level_fs(part, used[queue.name] / among if among else 0.0)
+            usage = effective = _part(used[queue.name], among[""])
+            if queue.parent:
+                effective = slurm_effective_usage(usage, above[2], queue.weight, of_level[queue.parent])
+            mine = level_fs(part, _part(used[queue.name], among[queue.parent]))
             rows[queue.name] = [part * above[0], usage, effective, slurm_factor(effective, part * above[0]), mine]
         ordered = {queue.name: rows[queue.name] for queue in tree.queues}
         table = pandas().DataFrame.from_dict(ordered, orient="index", columns=columns)
@@ -102,3 +101,8 @@ class Slurm(Deployed):
                     given[queue.name][name] = part
                     waiting += [(queue.name, part)] * bool(tree.children[queue.name])
         return in_order(tree, given)
+
+
+def _part(amount: float, whole: float) -> float:
+    """An amount over the whole; 0 of nothing."""
+    return amount / whole if whole else 0.0

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, request_of
+from fairopt.deployed.circles import against_rules, arrivals, circles
 from fairopt.deployed.comparison import beside, owed_of, weight_of
 from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Case, drawn, kind_of, legal, reads
 
@@ -280,6 +281,16 @@ def keeps_priorities(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, min(gets - low.guarantee.get(name, 0.0), unmet) / whole)
 
 
+def preemption_ends(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    """Against the cycles of Kueue, one after the other."""
+    yield from (Breach(*one) for one in circles(scheduler, case))
+
+
+def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    """Against the rules, one workload at a time."""
+    yield from (Breach(*one) for one in against_rules(scheduler, case))
+
+
 def useful(scheduler: Deployed, tree: QueueTree, asks: Given | None = None) -> Given:
     """What each queue is given, as far as it may and in truth wants to use so much."""
     given, asks = gives(scheduler, tree), asks or request_of(scheduler.checked(tree))
@@ -391,5 +402,19 @@ TRIALS = (  # in the order of reports
         "what queues get does not depend on the order in which they are listed",
         order_independent,
         hdrf=True,
+    ),
+    Trial(
+        "preemption-by-rules",
+        "whom a workload preempts can be preempted one after the other, each as the rules of shares allow then",
+        preemption_by_rules,
+        of=("Kueue",),
+        draw=arrivals,
+    ),
+    Trial(
+        "preemption-ends",
+        "workloads that arrive one by one, and never finish, do not preempt each other in a circle",
+        preemption_ends,
+        of=("Kueue",),
+        draw=arrivals,
     ),
 )

@@ -278,6 +278,17 @@ def test_a_picture_shows_use_and_needs_the_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("links", "with_graph"), [([("x->y", "z"), ("z", "u")], False), ([("x->y", "z--w")], True), ([("x", "y")], True)]
+)
+def test_nodes_may_have_the_sign_of_the_other_kind_of_link(links: list[tuple[str, str]], with_graph: bool) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    graph = nx.Graph(links)
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(graph, [links[0]], capacity=1))
+    ax = fo.networks.plot(answer, graph if with_graph else None)
+    assert {text.get_text() for text in ax.texts} == {*graph}
+
+
+@pytest.mark.parametrize(
     ("links", "demands", "message"),
     [
         ("a b 1", "b,a", "the demand b->a has no path over links with capacity"),

@@ -62,7 +62,7 @@ class BrokenPromise:
     def __str__(self) -> str:
         return "; ".join([self.sentence, *map(_text, self.jobs)])
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace as a table that `read_jobs` and ``fairopt simulate --capacity slot=1`` read; its path."""
         path, names = Path(path), list(self.capacities)
         if path.suffix.lower() != ".csv":
@@ -129,7 +129,11 @@ def try_promise(
         raise InvalidBlock(f"usage is {brief(usage)}; give one such as fo.online.Usage(half_life=3600)")
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"tries is {tries!r}; give a whole number, 1 or more")
-    cost = cost if cost is not None or usage is None else usage.cost
+    cost = usage.cost if cost is None and usage is not None else Usage(cost=cost).cost
+    if not isinstance(capacities, Mapping | None):
+        raise InvalidBlock(f"capacities is {capacities!r}; give a dict by resource, such as {{'slot': 3}}")
+    if not isinstance(traces, Iterable | None):
+        raise InvalidBlock(f"traces is {traces!r}; give a list of lists of Job")
     server, judge = dict.fromkeys(cost or (), ROOM) | {"slot": 1} | dict(capacities or {}), PROMISES[promise]
 
     def replay(jobs: Sequence[Job]) -> Timeline:
@@ -141,8 +145,10 @@ def try_promise(
     best: list[Job] | None = None
     shrunk = 0
     for trace in _random_traces(list(server), tries, seed) if traces is None else traces:
+        if isinstance(trace, Job):
+            raise InvalidBlock("traces holds a job; give a list of lists of Job, as [jobs]")
         jobs = list(trace)
-        if broken(jobs) is None:
+        if not jobs or broken(jobs) is None:
             continue
         while (less := next((one for one in _smaller(jobs) if broken(one)), None)) is not None:
             jobs = less

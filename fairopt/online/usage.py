@@ -416,4 +416,6 @@ def named_usage(text: str) -> Usage:
             raise InvalidBlock(f"usage {text!r}: {word!r} is no option; {fix}") from None
     if cost:
         options["cost"] = cost
+    if kind is Usage and not options:
+        raise InvalidBlock(f"usage {text!r} remembers nothing; write {name}:half_life=3600, say")
     return kind(**options)

@@ -12,6 +12,7 @@ import fairopt as fo
 from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory, try_promise
 from fairopt.online.promises import of_old_users
 from fairopt.online.traces import in_two
+from fairopt.online.usage import named_usage
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -186,6 +187,7 @@ def test_newcomers_wait_for_newcomers_and_a_second_name_is_worth_a_slot_under_ev
 
 
 def test_a_newcomer_who_waits_for_others_is_seen():
+    assert try_promise("newcomers", traces=[[]]) is None
     jobs = [fo.Job("A", [1], 1, tasks=9), fo.Job("B", [1], 1, tasks=2, arrival=5)]
     run = fo.simulate([1], jobs, scheduler=fo.Scheduler([1], order="arrival"))
     assert of_old_users(run) == {"A": 0, "B": 4}
@@ -195,9 +197,9 @@ def test_a_broken_promise_is_a_file_that_breaks_it_again(tmp_path):
     usage = VTC(cost=COST, lift=False)
     broken = try_promise("bounded-difference", usage, tries=100)
     assert str(broken).startswith(broken.sentence + "; A: 3 tasks of ")
-    with pytest.raises(fo.errors.InvalidBlock, match="give a name that ends in .csv"):
-        broken.save(tmp_path / "trace.json")
-    jobs = fo.online.read_jobs(broken.save(tmp_path / "trace.csv"), fo.Instance([], broken.capacities))
+    with pytest.raises(fo.errors.InvalidBlock, match=r"give a name that ends in \.csv"):
+        broken.to_csv(tmp_path / "trace.json")
+    jobs = fo.online.read_jobs(broken.to_csv(tmp_path / "trace.csv"), fo.Instance([], broken.capacities))
     again = try_promise("bounded-difference", usage, traces=[jobs.jobs], capacities=broken.capacities)
     assert again.sentence == broken.sentence
 
@@ -283,6 +285,11 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
         (lambda: try_promise("no-starvations"), "promise is 'no-starvations'; did you mean 'no-starvation'"),
         (lambda: try_promise("splitting", 5), "usage is 5; give one such as"),
+        (lambda: try_promise("splitting", traces=[fo.Job("A", [1], 1)]), "traces holds a job; give a list of lists"),
+        (lambda: try_promise("splitting", traces=5), "traces is 5; give a list of lists of Job"),
+        (lambda: try_promise("splitting", capacities=[1]), "give a dict by resource, such as {'slot': 3}"),
+        (lambda: try_promise("splitting", cost={"slot": -1}), "the cost of 'slot' is -1; give a finite number >= 0"),
+        (lambda: named_usage("decayed"), "'decayed' remembers nothing; write decayed:half_life=3600, say"),
         (lambda: try_promise("splitting", tries=0), "tries is 0; give a whole number, 1 or more"),
         (lambda: fo.Scheduler([1], usage=Usage(5), half_life=5), "leave one of the two out"),
         (lambda: fo.Scheduler([1], usage=Usage(5), order="arrival"), "leave half_life and usage out"),

@@ -226,10 +226,12 @@ class _Turns:
 
     def lowest(self, among: Indices, level: Float, plain: Float) -> int:
         """The first of the lowest level, of those with the lowest share without scaling."""
-        levels, shares = to_36_bits(level[among]).tolist(), to_36_bits(plain[among]).tolist()
+        for keys in (level, plain):
+            values = to_36_bits(keys[among])
+            among = among[values == values.min()]
+        holds = plain[among[0]] > 0
 
-        def place(k: int) -> tuple[float, ...]:
-            who, share = int(among[k]), shares[k]
-            return levels[k], share, 0.0 if share else to_36_bits(self.tags[who]), self.last.get(who, -1), who
+        def place(who: int) -> tuple[float, ...]:
+            return 0.0 if holds else to_36_bits(self.tags[who]), self.last.get(who, -1), who
 
-        return int(among[min(range(len(among)), key=place)])
+        return min(among.tolist(), key=place)

@@ -59,10 +59,10 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     >>> fo.networks.plot(fo.networks.MAX_MIN.allocate(network)).get_title()
     'max-min flow: 2 demands, 1 of 3 links full'
     """
-    from matplotlib.collections import LineCollection
-
     ax = new_figure(6.0, 4.2).subplots() if ax is None else ax
     check_axes(ax)
+    from matplotlib.collections import LineCollection
+
     network = OnNetwork(answer)
     ends = [_ends(name) for name in network.link_names]
     at = _positions(graph, ends)

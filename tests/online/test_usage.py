@@ -146,7 +146,8 @@ def test_where_tasks_that_fit_pass_the_first_user_no_bound_holds():
 
 PROMISES = ("bounded-difference", "no-starvation", "newcomers", "splitting")
 PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
-TABLE = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `rule:")]
+ROWS = PAGE.read_text().partition("| rule | bounded difference")[2].partition("\n\n")[0].splitlines()[2:]
+TABLE = [row.strip("| ").split(" | ") for row in ROWS]
 
 
 def jobs_of(text):
@@ -164,7 +165,8 @@ def jobs_of(text):
 def test_promises_are_kept_or_broken_as_the_page_says(cells):
     short = {"half_life": 20, "sampling": 1}
     names = {kind.__name__: kind for kind in (Usage, VTC, Slurm, HTCondor, Kueue, KAI, Karma)}
-    usage = eval(cells[0].strip("`").removeprefix("rule:"), names | {"SLOT": SLOT, "COST": COST, "SHORT": short})
+    names |= {"default": None, "SLOT": SLOT, "COST": COST, "SHORT": short}
+    usage = eval(cells[0].strip("`"), names)
     cost = COST if isinstance(usage, VTC) else SLOT
     for k, cell in enumerate(cells[1:]):
         options = {"cost": cost, "capacities": {"slot": (1, 3)[k % 2]}}

@@ -16,6 +16,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, decayed, kai_weight
 from fairopt.runtime.arrays import Float
+from fairopt.solve.whole.greedy import to_36_bits
 
 DAY = 86_400.0
 
@@ -98,7 +99,7 @@ class Usage:
         """What users are ordered by: times a factor that grows with time, it is constant while a user is idle."""
         half_life = self.half_life
         if half_life is None:
-            return float(user.turn)
+            return to_36_bits(float(user.turn))  # sums of thirds tie
         average: float = user.average
         if (since := user.since) != now and average != (present := user.present):
             average = present + (average - present) * 2.0 ** ((since - now) / half_life)  # as remembered, inlined

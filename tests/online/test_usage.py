@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from oracle import counters
 
 import fairopt as fo
 from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory, try_promise
@@ -94,6 +95,12 @@ def gap(jobs, usage, slots=1):
 def test_users_who_wait_differ_by_at_most_two_tasks_under_virtual_token_counters(seed):
     largest, bound = gap(requests(seed), VTC(cost=COST), slots=1 + seed % 4)
     assert 0 <= largest <= bound
+
+
+@pytest.mark.parametrize("seed", [*range(8), 37, 122, 132, 148])  # in the last four sums of thirds tie
+def test_virtual_token_counters_serve_as_the_algorithm_in_fractions(seed):
+    jobs, scheduler = requests(seed), fo.Scheduler(TOKENS, usage=VTC(cost=COST))
+    assert fo.simulate(TOKENS, jobs, scheduler=scheduler).task_job.tolist() == counters.served(jobs, COST)
 
 
 def test_counters_without_lift_and_of_requests_break_the_bound():

@@ -257,12 +257,29 @@ def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
 
 def test_checks_are_of_demands() -> None:
     answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
-    assert [*fo.check(answer)] == ["team-pareto"]
-    assert str(fo.check(answer)["team-pareto"]) == (
-        "within the limits of the instance, no team's total Tasks() can grow unless another's falls"
-    )
-    envy = fo.check(answer, "envy-free")["envy-free"]
-    assert envy.sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+    assert str(fo.check(answer)).splitlines() == [
+        f"max-min flow on {answer.instance!r}; envy is not checked, as users are paths of demands",
+        "  yes team-pareto  within the limits of the instance, no team's total Tasks() can grow unless another's falls",
+    ]
+    named = fo.check(answer, "envy-free")
+    assert named.about == f"max-min flow on {answer.instance!r}"
+    assert named["envy-free"].sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+
+
+def test_envy_between_paths_is_checked_by_name_only() -> None:
+    """At equal weights b->c would run 8 on the links of a->c/2, far beyond its volume."""
+    graph = ring(("a", "b", 10), ("b", "c", 10), ("a", "c", 4))
+    answer = fo.Policy(fo.Total(fo.Tasks())).allocate(fo.networks.instance(graph, [("a", "c"), ("b", "c", 2)]))
+    assert [*fo.check(answer)] == ["sharing-incentive"]
+    assert str(fo.check(answer)).splitlines()[0].endswith("; envy is not checked, as users are paths of demands")
+    assert [*fo.check(answer, "ef")] == ["envy-free"]
+
+
+def test_envy_between_parts_of_open_totals_is_not_checked() -> None:
+    cluster = fo.Instance([[1], [1], [1]], [6], teams={"team": ["a", "a", "b"]})
+    answer = fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks(), inside="any"))).allocate(cluster)
+    why = "envy is not checked, as the policy leaves open how teams divide totals"
+    assert str(fo.check(answer)).splitlines()[0].endswith(f"; {why}")
 
 
 def test_a_picture_shows_use_and_needs_the_nodes() -> None:

@@ -92,8 +92,9 @@ def test_flows_of_a_loaded_answer(tmp_path: Path) -> None:
 
 def test_flows_need_an_answer_on_a_network() -> None:
     answer = fo.DRF().allocate(fo.Instance([[1, 2]], [3, 4]))
-    with pytest.raises(InvalidInstance, match="not on a network"):
-        fo.networks.flows(answer)
+    for wrong in (answer, answer.instance):
+        with pytest.raises(InvalidInstance, match="not on a network"):
+            fo.networks.flows(wrong)
     network = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c")]))
     with pytest.raises(InvalidBlock, match="by is 'links'"):
         fo.networks.flows(network, "links")
@@ -114,7 +115,8 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (TRIANGLE, [("a", "c", -1)], {}, "the value is -1; give a number > 0"),
         (TRIANGLE, [("a", "c", None, 0)], {}, "give a finite number > 0"),
         (TRIANGLE, [("a", "c", "1Gib")], {}, "is text"),
-        (TRIANGLE, [("a",)], {}, "demands are rows"),
+        (TRIANGLE, [("a",)], {}, r"demands are rows .*; \('a',\) is none of them"),
+        (TRIANGLE, [("a", "c"), "bc"], {}, "demands are rows .*; 'bc' is none of them"),
         (TRIANGLE, [], {}, "there are no demands"),
         (TRIANGLE, 3, {}, "demands are rows"),
         (TRIANGLE, {("a", "c"): 2}, {}, "demands are rows .*; dict is none of them"),
@@ -292,6 +294,8 @@ def test_a_picture_shows_use_and_needs_the_nodes() -> None:
     assert {text.get_text() for text in ax.texts} == {"a", "b", "c"}
     with pytest.raises(InvalidInstance, match="the graph has no node"):
         fo.networks.plot(answer, nx.path_graph(3))
+    with pytest.raises(InvalidInstance, match="the graph is of type list; give a networkx Graph"):
+        fo.networks.plot(answer, [("a", "b")])
 
 
 @pytest.mark.parametrize(

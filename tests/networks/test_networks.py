@@ -268,6 +268,17 @@ def test_checks_are_of_demands() -> None:
     assert named["envy-free"].sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
 
 
+def test_policies_of_users_divide_the_weight_of_a_demand_among_its_paths() -> None:
+    """The demand c->d has a link of its own, but under DRF also half of its weight on the link of b->d."""
+    graph = ring(("c", "b", 1), ("b", "d", 1), ("c", "d", 1))
+    network = fo.networks.instance(graph, [("b", "d"), ("c", "d")])
+    assert network.weights.tolist() == [1, 0.5, 0.5]
+    of_paths = fo.networks.flows(fo.DRF().allocate(network), by="demand")
+    assert of_paths.flow.tolist() == pytest.approx([2 / 3, 4 / 3])
+    of_demands = fo.networks.flows(fo.networks.MAX_MIN.allocate(network), by="demand")
+    assert of_demands.flow.tolist() == pytest.approx([1, 1])
+
+
 def test_envy_between_paths_is_checked_by_name_only() -> None:
     """At equal weights b->c would run 8 on the links of a->c/2, far beyond its volume."""
     graph = ring(("a", "b", 10), ("b", "c", 10), ("a", "c", 4))

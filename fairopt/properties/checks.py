@@ -152,11 +152,11 @@ def check(
     checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
     verdicts = tuple(_qualified(one(allocation, float(tol), clock, work), allocation) for one in checks)
     about = f"{label(allocation.policy)} on {allocation.instance!r}" + ("" if work is None else f", by {work.share!r}")
-    about += f"; envy is not checked, as {why}" if properties is None and (why := _without_envy(allocation)) else ""
+    about += f"; envy is not checked, as {why}" if properties is None and (why := without_envy(allocation)) else ""
     return PropertyReport(about, verdicts)
 
 
-def _without_envy(allocation: Allocation) -> str:
+def without_envy(allocation: Allocation) -> str:
     """Why envy between users says nothing, if it does."""
     if later("fairopt.networks.paths:on_network")(allocation.instance):
         return "users are paths of demands"
@@ -317,7 +317,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     if properties is None:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()
-        left_out |= {"envy-free"} if _without_envy(allocation) else set()
+        left_out |= {"envy-free"} if without_envy(allocation) else set()
         return [p for p in USUAL_CHECKS if p not in left_out]
     names = set(map(property_name, texts(properties, "properties")))
     if not names:

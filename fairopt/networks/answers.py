@@ -76,11 +76,11 @@ class OnNetwork:
     """The links and demands of an answer."""
 
     def __init__(self, answer: Allocation) -> None:
-        instance = answer.instance
-        if not on_network(instance):
+        if not isinstance(answer, Allocation) or not on_network(answer.instance):
             raise InvalidInstance(
                 "the answer is not on a network; give one of an instance by fairopt.networks.instance"
             )
+        instance = answer.instance
         labelling = instance.teams.labelling(DEMAND)
         self.instance: Instance = instance
         self.flow: Float = answer.tasks

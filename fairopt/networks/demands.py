@@ -68,10 +68,11 @@ def _table(given: Any) -> InputTable:
     if hasattr(given, "columns"):
         return table_of(given, "demands", COLUMNS[:2])
     rows = [*given] if isinstance(given, Iterable) and not isinstance(given, (bytes, Mapping)) else None
-    if rows is None or not all(isinstance(row, (tuple, list)) and 2 <= len(row) <= 4 for row in rows):
+    wrong = [repr(row) for row in rows or () if not (isinstance(row, (tuple, list)) and 2 <= len(row) <= 4)]
+    if rows is None or wrong:
         raise InvalidInstance(
             "demands are rows (source, target), (source, target, volume) or (source, target, volume, weight), a data "
-            f"frame or a CSV file with such columns; {type(given).__name__} is none of them"
+            f"frame or a CSV file with such columns; {wrong[0] if wrong else type(given).__name__} is none of them"
         )
     cells: dict[str, Any] = {name: [row[k] if k < len(row) else None for row in rows] for k, name in enumerate(COLUMNS)}
     cells |= {name: [str(node) for node in cells[name]] for name in COLUMNS[:2]}

@@ -31,8 +31,7 @@ class Links:
     def __init__(self, graph: nx.Graph, capacity: str | float) -> None:
         nx = networkx()
         check_capacity(capacity)
-        if not isinstance(graph, nx.Graph):
-            raise InvalidInstance(f"the graph is of type {type(graph).__name__}; give a networkx Graph or DiGraph")
+        check_graph(graph)
         if not graph.number_of_edges():
             raise InvalidInstance("the graph has no links; give one whose nodes are joined by edges")
         directed = graph.is_directed()
@@ -79,6 +78,12 @@ class Links:
             return
         for nodes in islice(nx.shortest_simple_paths(self.graph, source, target), most):
             yield [self.number[ends] for ends in pairwise(nodes)]
+
+
+def check_graph(graph: Any) -> None:
+    """Refuse what is no graph of networkx."""
+    if not isinstance(graph, networkx().Graph):
+        raise InvalidInstance(f"the graph is of type {type(graph).__name__}; give a networkx Graph or DiGraph")
 
 
 def check_capacity(capacity: Any) -> None:

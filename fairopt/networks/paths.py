@@ -61,8 +61,8 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     Notes
     -----
     ``Leximin(OfTeam(Tasks(), inside="any"))``, named ``fairopt.networks.MAX_MIN``, is the weighted max-min fairness of
-    demands over several paths. Policies that compare users compare paths: ``DRF()`` gives a demand with more paths
-    more.
+    demands over several paths. Policies that compare users compare paths, among which the weight of a demand is divided
+    equally: under ``DRF()`` a demand that has a path of its own still takes its part of the links that others need.
 
     References
     ----------

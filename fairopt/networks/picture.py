@@ -12,7 +12,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.networks.answers import OnNetwork
-from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, networkx
+from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, check_graph, networkx
 from fairopt.plots.common import check_axes, colour_bar, cut, escaped, fall_back_fonts, new_figure
 from fairopt.policy import label
 from fairopt.runtime.arrays import Float
@@ -62,8 +62,11 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     ax = new_figure(6.0, 4.2).subplots() if ax is None else ax
     check_axes(ax)
     from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import withStroke
 
     network = OnNetwork(answer)
+    if graph is not None:
+        check_graph(graph)
     sign = _sign(network.link_names, graph)
     nodes = set() if graph is None else {str(node) for node in graph}
     ends = [_ends(name, sign, nodes) for name in network.link_names]
@@ -82,7 +85,8 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     x, y = np.array([*at.values()]).T
     ax.scatter(x, y, s=14, color="#404040", zorder=3, linewidths=0)
     for name, place in at.items() if len(at) <= NAMED else ():
-        ax.annotate(escaped(cut(name, 14)), place, (3, 3), textcoords="offset points", fontsize=7, color="#303030")
+        text = ax.annotate(escaped(cut(name, 14)), place, (3, 3), textcoords="offset points", fontsize=7, zorder=4)
+        text.set(color="#303030", path_effects=[withStroke(linewidth=2, foreground="white")])
     ax.set_axis_off()
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale_view()

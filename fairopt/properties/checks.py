@@ -91,9 +91,9 @@ def check(
         Any allocation, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
         Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``; only
-        ``team-pareto`` if the policy leaves open how teams divide totals (`OfTeam` with ``inside="any"``). Only ``ef1``
-        and ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with
-        divisible tasks.
+        ``team-pareto`` if the policy leaves open how teams divide totals (`OfTeam` with ``inside="any"``), and no
+        ``ef`` if users are paths of demands on a network; the report says so. Only ``ef1`` and ``ef1-own`` count whole
+        tasks; an allocation of whole tasks may fail the others, which compare it with divisible tasks.
     tol : float, default 1e-6
         Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
         certified gap of 1e-6; check its envy with a larger ``tol``.
@@ -151,8 +151,16 @@ def check(
     work = work_by(share, allocation.policy, allocation.instance)
     checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
     verdicts = tuple(_qualified(one(allocation, float(tol), clock, work), allocation) for one in checks)
-    by = "" if work is None else f", by {work.share!r}"
-    return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
+    about = f"{label(allocation.policy)} on {allocation.instance!r}" + ("" if work is None else f", by {work.share!r}")
+    about += f"; envy is not checked, as {why}" if properties is None and (why := without_envy(allocation)) else ""
+    return PropertyReport(about, verdicts)
+
+
+def without_envy(allocation: Allocation) -> str:
+    """Why envy between users says nothing, if it does."""
+    if later("fairopt.networks.paths:on_network")(allocation.instance):
+        return "users are paths of demands"
+    return "the policy leaves open how teams divide totals" if _leaves_users_open(allocation) else ""
 
 
 def _leaves_users_open(allocation: Allocation) -> bool:
@@ -309,6 +317,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     if properties is None:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()
+        left_out |= {"envy-free"} if without_envy(allocation) else set()
         return [p for p in USUAL_CHECKS if p not in left_out]
     names = set(map(property_name, texts(properties, "properties")))
     if not names:

@@ -20,6 +20,7 @@ from fairopt.operate.explanation import listed, number
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now, most_used
 from fairopt.operate.server_sums import part_of
 from fairopt.operate.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
+from fairopt.properties.checks import without_envy
 from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
@@ -553,7 +554,8 @@ def _envy(policy: str, found: Findings) -> Panel:
     """Who would run more tasks on what another holds."""
     verdict = next((v for v in found.verdicts if v.name == "envy-free"), None)
     if verdict is None:
-        return Panel(policy, lines=["Envy is not known."])
+        why = without_envy(found.allocation)
+        return Panel(policy, lines=[f"Envy is not checked, as {why}." if why else "Envy is not known."])
     envy: Envy = verdict.details
     lines = [_sentence(verdict)]
     gist = (

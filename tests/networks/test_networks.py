@@ -92,8 +92,9 @@ def test_flows_of_a_loaded_answer(tmp_path: Path) -> None:
 
 def test_flows_need_an_answer_on_a_network() -> None:
     answer = fo.DRF().allocate(fo.Instance([[1, 2]], [3, 4]))
-    with pytest.raises(InvalidInstance, match="not on a network"):
-        fo.networks.flows(answer)
+    for wrong in (answer, answer.instance):
+        with pytest.raises(InvalidInstance, match="not on a network"):
+            fo.networks.flows(wrong)
     network = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c")]))
     with pytest.raises(InvalidBlock, match="by is 'links'"):
         fo.networks.flows(network, "links")
@@ -114,7 +115,8 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (TRIANGLE, [("a", "c", -1)], {}, "the value is -1; give a number > 0"),
         (TRIANGLE, [("a", "c", None, 0)], {}, "give a finite number > 0"),
         (TRIANGLE, [("a", "c", "1Gib")], {}, "is text"),
-        (TRIANGLE, [("a",)], {}, "demands are rows"),
+        (TRIANGLE, [("a",)], {}, r"demands are rows .*; \('a',\) is none of them"),
+        (TRIANGLE, [("a", "c"), "bc"], {}, "demands are rows .*; 'bc' is none of them"),
         (TRIANGLE, [], {}, "there are no demands"),
         (TRIANGLE, 3, {}, "demands are rows"),
         (TRIANGLE, {("a", "c"): 2}, {}, "demands are rows .*; dict is none of them"),
@@ -257,12 +259,40 @@ def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
 
 def test_checks_are_of_demands() -> None:
     answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
-    assert [*fo.check(answer)] == ["team-pareto"]
-    assert str(fo.check(answer)["team-pareto"]) == (
-        "within the limits of the instance, no team's total Tasks() can grow unless another's falls"
-    )
-    envy = fo.check(answer, "envy-free")["envy-free"]
-    assert envy.sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+    assert str(fo.check(answer)).splitlines() == [
+        f"max-min flow on {answer.instance!r}; envy is not checked, as users are paths of demands",
+        "  yes team-pareto  within the limits of the instance, no team's total Tasks() can grow unless another's falls",
+    ]
+    named = fo.check(answer, "envy-free")
+    assert named.about == f"max-min flow on {answer.instance!r}"
+    assert named["envy-free"].sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
+
+
+def test_policies_of_users_divide_the_weight_of_a_demand_among_its_paths() -> None:
+    """The demand c->d has a link of its own, but under DRF also half of its weight on the link of b->d."""
+    graph = ring(("c", "b", 1), ("b", "d", 1), ("c", "d", 1))
+    network = fo.networks.instance(graph, [("b", "d"), ("c", "d")])
+    assert network.weights.tolist() == [1, 0.5, 0.5]
+    of_paths = fo.networks.flows(fo.DRF().allocate(network), by="demand")
+    assert of_paths.flow.tolist() == pytest.approx([2 / 3, 4 / 3])
+    of_demands = fo.networks.flows(fo.networks.MAX_MIN.allocate(network), by="demand")
+    assert of_demands.flow.tolist() == pytest.approx([1, 1])
+
+
+def test_envy_between_paths_is_checked_by_name_only() -> None:
+    """At equal weights b->c would run 8 on the links of a->c/2, far beyond its volume."""
+    graph = ring(("a", "b", 10), ("b", "c", 10), ("a", "c", 4))
+    answer = fo.Policy(fo.Total(fo.Tasks())).allocate(fo.networks.instance(graph, [("a", "c"), ("b", "c", 2)]))
+    assert [*fo.check(answer)] == ["sharing-incentive"]
+    assert str(fo.check(answer)).splitlines()[0].endswith("; envy is not checked, as users are paths of demands")
+    assert [*fo.check(answer, "ef")] == ["envy-free"]
+
+
+def test_envy_between_parts_of_open_totals_is_not_checked() -> None:
+    cluster = fo.Instance([[1], [1], [1]], [6], teams={"team": ["a", "a", "b"]})
+    answer = fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks(), inside="any"))).allocate(cluster)
+    why = "envy is not checked, as the policy leaves open how teams divide totals"
+    assert str(fo.check(answer)).splitlines()[0].endswith(f"; {why}")
 
 
 def test_a_picture_shows_use_and_needs_the_nodes() -> None:
@@ -275,6 +305,8 @@ def test_a_picture_shows_use_and_needs_the_nodes() -> None:
     assert {text.get_text() for text in ax.texts} == {"a", "b", "c"}
     with pytest.raises(InvalidInstance, match="the graph has no node"):
         fo.networks.plot(answer, nx.path_graph(3))
+    with pytest.raises(InvalidInstance, match="the graph is of type list; give a networkx Graph"):
+        fo.networks.plot(answer, [("a", "b")])
 
 
 @pytest.mark.parametrize(
@@ -316,6 +348,19 @@ def test_a_limit_on_flow_is_a_volume_also_of_a_demand_without_one(tmp_path: Path
 def command(*words: str) -> tuple[int, str]:
     found = CliRunner().invoke(app, [*words])
     return found.exit_code, found.output
+
+
+@pytest.mark.parametrize("policy", [(), ("-p", "drf")])
+def test_a_report_says_why_envy_is_not_checked(tmp_path: Path, policy: tuple[str, ...]) -> None:
+    pytest.importorskip("jinja2", reason="jinja2 is in the extra report")
+    (tmp_path / "g.txt").write_text("a b 1\nb c 1\na c 1\n")
+    (tmp_path / "d.csv").write_text("source,target\na,c\nb,c\n")
+    page = tmp_path / "page.html"
+    code, out = command(
+        "report", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"), *policy, "--out", str(page)
+    )
+    assert code == 0, out
+    assert "Envy is not checked, as users are paths of demands." in page.read_text()
 
 
 def test_the_command_line_compares_demands(tmp_path: Path) -> None:

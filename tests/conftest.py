@@ -92,8 +92,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage less often, and not among what has been imported and collected, which stays."""
-    gc.collect()
+    """Look for garbage less often, and not in what has been imported and collected, which stays."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 

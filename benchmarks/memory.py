@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 from common import arguments, median, show
-from memory_traces import requests, smallest_trace
+from memory_traces import requests
 
 import fairopt as fo
 
@@ -27,6 +27,22 @@ MEMBERS = {
     "Kueue": fo.online.Kueue(),
     "KAI": fo.online.KAI(),
     "Karma": fo.online.Karma(),
+}
+SLOT = {"slot": 1.0}
+SHORT = {"half_life": 20.0, "sampling": 1.0}
+RULES: dict[str, tuple[fo.online.Usage | None, dict[str, float]]] = {
+    "default": (None, SLOT),
+    "VTC": (fo.online.VTC(cost=COST), COST),
+    "VTC(lift=False)": (fo.online.VTC(cost=COST, lift=False), COST),
+    "requests": (fo.online.VTC(cost=SLOT), COST),
+    "Usage(20)": (fo.online.Usage(20.0), SLOT),
+    "Usage(20, lift=False)": (fo.online.Usage(20.0, lift=False), SLOT),
+    "Slurm": (fo.online.Slurm(**SHORT), SLOT),
+    "HTCondor": (fo.online.HTCondor(**SHORT, cost=SLOT), SLOT),
+    "Kueue": (fo.online.Kueue(**SHORT), SLOT),
+    "KAI": (fo.online.KAI(**SHORT), SLOT),
+    "KAI(k=4)": (fo.online.KAI(**SHORT, k=4.0), SLOT),
+    "Karma": (fo.online.Karma(sampling=1.0), SLOT),
 }
 
 
@@ -51,31 +67,16 @@ def bounds(traces: int) -> list[dict[str, object]]:
     return rows
 
 
-def smallest(tries: int) -> list[dict[str, object]]:
-    """The smallest trace on one slot that breaks the bound, under each rule."""
-    online, slot = fo.online, {"slot": 1.0}
-    tokens = {"VTC": online.VTC(cost=COST), "VTC, no lift": online.VTC(cost=COST, lift=False)}
-    units = {
-        "Usage(4)": online.Usage(4.0),
-        "Usage(4, lift=False)": online.Usage(4.0, lift=False),
-        "Slurm": online.Slurm(sampling=1.0),
-        "HTCondor": online.HTCondor(half_life=4.0, sampling=1.0, cost=slot),
-        "Kueue": online.Kueue(half_life=4.0, sampling=1.0),
-        "KAI": online.KAI(half_life=4.0, sampling=1.0),
-        "Karma": online.Karma(sampling=1.0),
-    }
+def promises(tries: int) -> list[dict[str, object]]:
+    """Each promise under each rule on 1 and 3 slots: kept in all tries, or the smallest trace that breaks it."""
     rows: list[dict[str, object]] = []
-    for cost, rules in ((COST, tokens | {"requests": online.VTC(cost=slot)}), (slot, units)):
-        for name, usage in rules.items():
-
-            def broken(run: fo.online.Timeline, cost: dict[str, float] = cost) -> bool:
-                gap, bound = fo.online.service_gap(run, cost)
-                return gap > bound
-
-            resources = ("slot", *(key for key in cost if key != "slot"))
-            found = smallest_trace(usage, broken, resources=resources, tries=tries)
-            text = [f"{job.user}: {job.tasks} of {dict(job.demands)} from {job.arrival}" for job in found or ()]
-            rows.append({"rule": name, "smallest trace": "; ".join(text) or "none found"})
+    for name, (usage, cost) in RULES.items():
+        row: dict[str, object] = {"rule": name}
+        for promise in ("bounded-difference", "no-starvation", "newcomers", "splitting"):
+            for slots in (1, 3):
+                found = fo.online.try_promise(promise, usage, cost=cost, capacities={"slot": slots}, tries=tries)
+                row[f"{promise}, {slots}"] = "kept" if found is None else str(found)
+        rows.append(row)
     return rows
 
 
@@ -110,7 +111,7 @@ def main() -> None:
     """Three tables."""
     options = arguments(str(__doc__), traces=1000, tries=400, jobs=100_000, runs=2)
     show("VTC's bound on random traces", bounds(options.traces), "memory-bounds")
-    show("Smallest traces that break the bound", smallest(options.tries), "memory-smallest")
+    show("Promises, and the smallest traces that break them", promises(options.tries), "memory-promises")
     servers, jobs = cluster(options.jobs)
     rows = []
     for name, usage in MEMBERS.items():

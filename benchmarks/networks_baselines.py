@@ -11,7 +11,7 @@ start at the smallest level that is certain, and what a unit in the last of T bi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,19 +106,24 @@ class GeometricBinner(Baseline):
 
 @dataclass(frozen=True)
 class AdaptiveWaterfilling(Baseline):
-    """Water-filling of paths whose weights are the parts of their demand that they had in the pass before."""
+    """Water-filling of paths whose weights are the parts of their demand that they had in the pass before.
+
+    Water-filling in a pass is by one look at each row, or ``exact``.
+    """
 
     passes: int = 10
+    exact: bool = False
 
     @property
     def name(self) -> str:
-        return f"adaptive water-filling, {self.passes} passes"
+        return f"adaptive water-filling, {self.passes}{' exact' * self.exact} passes"
 
     def flows(self, network: Flows) -> Any:
         part = 1.0 / network.of.sum(axis=1)[network.demand]
         flow = part
         for _ in range(self.passes):
-            flow = self._pass(network, part * network.weights[network.demand])
+            weights = part * network.weights[network.demand]
+            flow = filled(network, weights, 1) if self.exact else self._pass(network, weights)
             total = network.of @ flow
             part = np.divide(flow, total[network.demand], out=part.copy(), where=total[network.demand] > 0)
         return flow
@@ -154,27 +159,30 @@ class KWaterfilling(Baseline):
         return f"{self.hops}-water-filling of paths"
 
     def flows(self, network: Flows) -> Any:
-        flow = np.zeros(len(network.demand))
-        weights = network.weights[network.demand]
-        open_ = np.ones(len(flow), dtype=bool)
-        room = network.room.astype(float).copy()
-        while open_.any():
-            uses = network.uses[:, np.flatnonzero(open_)]
-            heavy = uses @ weights[open_]
-            level = np.divide(room, heavy, out=np.full(len(room), np.inf), where=heavy > 0)
-            near = level
-            for _ in range(self.hops):
-                near = _smallest(uses.T.tocsr(), near)  # by path
-                near = np.minimum(level, _smallest(uses.tocsr(), near))  # by row
-            rows = np.flatnonzero((heavy > 0) & (level <= near * (1 + TINY)))
-            first = np.where(np.isin(np.arange(len(level)), rows), level, np.inf)
-            at = _smallest(uses.T.tocsr(), first)
-            stops = np.isfinite(at)
-            which = np.flatnonzero(open_)[stops]
-            flow[which] = np.maximum(at[stops], 0.0) * weights[which]
-            room = np.maximum(room - network.uses[:, which] @ flow[which], 0.0)
-            open_[which] = False
-        return flow
+        return filled(network, network.weights[network.demand], self.hops)
+
+
+def filled(network: Flows, weights: Any, hops: int) -> Any:
+    """Flows of paths by k-water-filling; paths without weight have none."""
+    flow = np.zeros(len(network.demand))
+    open_ = weights > 0
+    room = network.room.astype(float).copy()
+    while open_.any():
+        uses = network.uses[:, np.flatnonzero(open_)]
+        heavy = uses @ weights[open_]
+        level = np.divide(room, heavy, out=np.full(len(room), np.inf), where=heavy > 0)
+        near = level
+        for _ in range(hops):
+            near = _smallest(uses.T.tocsr(), near)  # by path
+            near = np.minimum(level, _smallest(uses.tocsr(), near))  # by row
+        first = np.where((heavy > 0) & (level <= near * (1 + TINY)), level, np.inf)
+        at = _smallest(uses.T.tocsr(), first)
+        stops = np.isfinite(at)
+        which = np.flatnonzero(open_)[stops]
+        flow[which] = np.maximum(at[stops], 0.0) * weights[which]
+        room = np.maximum(room - network.uses[:, which] @ flow[which], 0.0)
+        open_[which] = False
+    return flow
 
 
 def _smallest(rows: Any, values: Any) -> Any:
@@ -187,23 +195,31 @@ def _smallest(rows: Any, values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pop(Baseline):
-    """Demands in parts at random, each with an equal part of all capacities and its own max-min answer."""
+    """Demands, each in equal pieces, in parts at random; each part has as much of all capacities and its own answer."""
 
     parts: int = 4
     seed: int = 0
+    pieces: int = 1
+    policy: fo.Policy = fo.networks.MAX_MIN  # of every part
 
     @property
     def name(self) -> str:
-        return f"POP, {self.parts} parts"
+        return f"POP, {self.parts} parts{f', {self.pieces} pieces' * (self.pieces > 1)}"
 
     def flows(self, network: Flows) -> Any:
-        part = np.random.default_rng(self.seed).permutation(network.n) % self.parts
-        flow = np.zeros(len(network.demand))
+        part = np.random.default_rng(self.seed).permutation(self.pieces * network.n) % self.parts
+        flow, names = np.zeros(len(network.demand)), network.instance.teams.labelling(DEMAND).names
         for k in range(self.parts):
-            inside = part[network.demand] == k
+            here = (part == k).reshape(self.pieces, network.n).mean(axis=0)  # of each demand
+            inside = here[network.demand] > 0
             if not inside.any():
                 continue
+            of = dict(zip(names, here.tolist(), strict=True))
             small = network.instance.select_users(np.flatnonzero(inside))
-            small = small.replace(capacities=small.capacities / self.parts)
-            flow[inside] = fo.networks.MAX_MIN.allocate(small).tasks
+            small = small.replace(
+                capacities=small.capacities / self.parts,
+                weights={name: weight * of[name] for name, weight in small.team_weights.items()},
+                limits=[replace(limit, amount=limit.amount * of[limit.of[0][0]]) for limit in small.limits],
+            )
+            flow[inside] += self.policy.allocate(small).tasks
         return flow

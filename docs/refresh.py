@@ -1,4 +1,4 @@
-"""What fairopt itself says, for the documentation: commands, claims, cases and published numbers; the README's picture.
+"""What fairopt itself says, for the documentation: commands, claims, cases, numbers, trials; the README's picture.
 
 `write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
 """
@@ -42,11 +42,18 @@ def main() -> None:
 
 def write() -> None:
     """Write what pages include."""
-    sys.path.append(str(DOCS.parent / "benchmarks" / "papers"))
+    sys.path += [str(DOCS.parent / "benchmarks"), str(DOCS.parent / "benchmarks" / "papers")]
     import published
+    import trial
 
     BUILT.mkdir(exist_ok=True)
-    tables = {"claims": claimed_properties(), "commands": commands(), "library": cases(), "papers": published.details()}
+    tables = {
+        "claims": claimed_properties(),
+        "commands": commands(),
+        "library": cases(),
+        "papers": published.details(),
+        "trial": trial.markdown(),
+    }
     for name, text in tables.items():
         (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
 

@@ -675,13 +675,16 @@ def queues(path: str | os.PathLike[str]) -> QueueTree:
     ----------
     path : path-like
         A file with Queue objects of KAI or Volcano, or ClusterQueues and Cohorts of Kueue, in YAML or JSON;
-        YuniKorn's ``queues.yaml``, alone or in its ConfigMap; ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of
-        YARN; or output of ``sacctmgr dump``, ``sshare -l -P`` or ``sshare --json``.
+        YuniKorn's ``queues.yaml``, alone or in its ConfigMap; a folder of such files; a snapshot of KAI, ``.zip``;
+        ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of YARN; or output of ``sacctmgr dump``, ``sshare -l -P``
+        or ``sshare --json``.
 
     Returns
     -------
     QueueTree
-        Its queues with parents, weights, guarantees, limits and priorities, and notes on what else the file says.
+        Its queues with parents, weights, guarantees, limits and priorities, and notes on what else the file says. With
+        nodes beside queues of KAI, Volcano or YuniKorn it has their capacity, less what pods in no queue hold; with
+        pods, or objects that make some, queues have requests and what they use.
 
     Raises
     ------

@@ -136,6 +136,8 @@ def _best(instance: Instance, members: Indices, gain: Float, within: Float, floo
     of, server = np.nonzero(instance.eligible[members])
     user, limits = members[of], instance.task_limits[members]
     demands, gains = instance.per_server_demands[user, server], gain[user, server]
+    if len(of) == 1 and demands.any():
+        return _of_one(int(user[0]), int(server[0]), demands[0], float(gains[0]), limits[0], within, floor)
     most = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
     units = Rows(demands.T, within) if floor is None else Rows(-demands.T, -floor)
     limited = np.flatnonzero(np.isfinite(limits))
@@ -149,6 +151,19 @@ def _best(instance: Instance, members: Indices, gain: Float, within: Float, floo
     listed = zip(user.tolist(), server.tolist(), tasks.tolist(), strict=True)
     prices = np.maximum(best.multipliers[0], 0.0)
     return Use(float(gains @ tasks), [part for part in listed if part[2] > 0], prices)
+
+
+def _of_one(
+    user: int, server: int, demand: Float, gain: float, limit: float, within: Float, floor: Float | None
+) -> Use:
+    """The same of one user on one server: as many tasks as fit, or as the floor needs."""
+    prices, needed = np.zeros(len(within)), np.flatnonzero(demand > 0)
+    amounts = (within if floor is None else floor)[needed] / demand[needed]
+    k = int(amounts.argmin() if floor is None else amounts.argmax())
+    if floor is not None or amounts[k] <= limit:
+        prices[needed[k]] = abs(gain) / demand[needed[k]]
+    tasks = min(float(amounts[k]), float(limit))
+    return Use(gain * tasks, [(user, server, tasks)] if tasks > 0 else [], prices)
 
 
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:

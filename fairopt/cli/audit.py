@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,11 @@ from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, show_json, working, written
+from fairopt.cli.queues import SCHEDULERS
+from fairopt.deployed import Volcano
+from fairopt.deployed.search import TrialReport
+from fairopt.deployed.trial import TRIALS
+from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
 from fairopt.properties.audit.audit import audit as search
@@ -18,6 +23,7 @@ from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
 from fairopt.report import files
 
+ON_TRIAL = {**SCHEDULERS, "volcano-hdrf": Volcano("hdrf")}
 WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
@@ -30,6 +36,9 @@ the --share that is given; on clusters also the share of the policy, if it diffe
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
+With --scheduler in place of a policy, small trees of queues are drawn, and the scheduler's own arithmetic divides \
+them. Properties: SCHEDULER_PROPERTIES. Not all are asked of each scheduler.
+
 \b
 [bold]Examples[/]
   fairopt audit 2df
@@ -38,8 +47,10 @@ thereby proved. The exit code is 0 either way, and 1 if the policy failed on an 
   fairopt audit 2df --property ef --condition "no completely dominant user"
   fairopt audit ps-dsf --property pe --servers 3 --max-examples 200
   fairopt audit drf --servers 3 --share "ThroughputShare()" --max-examples 200
+  fairopt audit --scheduler kai
+  fairopt audit --scheduler yunikorn --property keeps-guarantees --json
   fairopt audit most-tasks --save found.json
-  fairopt replay found.json"""
+  fairopt replay found.json""".replace("SCHEDULER_PROPERTIES", ", ".join(one.name for one in TRIALS))
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
 The exit code is 1 if a counterexample no longer refutes its property.
@@ -53,13 +64,17 @@ The exit code is 1 if a counterexample no longer refutes its property.
 @app.command(no_args_is_help=True, help=AUDIT)
 @guarded
 def audit(
-    policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
+    policy: Annotated[str | None, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)] = None,
     property: Annotated[
         list[str] | None,
         typer.Option(
             "--property",
-            help="A property to audit; repeatable. Default: pe, si, ef and sp; of teams pe, team-si, sp, team-sp.",
+            help="A property to audit; repeatable. Default: pe, si, ef and sp; of teams pe, team-si, sp, team-sp; of "
+            "schedulers all.",
         ),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help=f"A scheduler in place of a policy: {', '.join(ON_TRIAL)}.", metavar="NAME")
     ] = None,
     positive: Annotated[
         bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
@@ -93,7 +108,7 @@ def audit(
 ) -> None:
     """Search for counterexamples to properties."""
     files.check(save, (".json",))
-    mechanism, compared = named_policy(policy), None if share is None else named_share(share)
+    mechanism, compared = _mechanism(policy, scheduler, save), None if share is None else named_share(share)
     name = label(mechanism)
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
     known: list[Finding] = []
@@ -111,7 +126,8 @@ def audit(
             complain(f"stopped by Ctrl-C after {done} complete {'property' if done == 1 else 'properties'}")
 
     def interrupted() -> None:
-        show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, True, compared))
+        kind = AuditReport if scheduler is None else TrialReport
+        show(kind(name, mechanism, tuple(known), tuple(conditions), seed, True, compared))
 
     with working(f"audit of {name}", on_interrupt=interrupted):
         report = search(
@@ -136,6 +152,19 @@ def audit(
     if faulty:
         complain(f"{name} failed: {faulty[0].faults[0]}")
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _mechanism(policy: str | None, scheduler: str | None, save: Path | None) -> Any:
+    """The policy, or the scheduler, of the command line."""
+    if (policy is None) == (scheduler is None):
+        raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
+    if scheduler is None:
+        return named_policy(str(policy))
+    if save is not None:
+        raise InvalidBlock("--save is for replay, which is of policies; with --scheduler use --json, into a file")
+    if scheduler not in ON_TRIAL:
+        raise InvalidBlock(f"--scheduler {scheduler!r} is not known; {nearest(scheduler, ON_TRIAL)}")
+    return ON_TRIAL[scheduler]
 
 
 @app.command("replay", no_args_is_help=True, help=REPLAY)

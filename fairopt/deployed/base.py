@@ -217,6 +217,16 @@ def request_of(tree: QueueTree) -> dict[str, dict[str, float]]:
     return asked
 
 
+def usable_of(tree: QueueTree) -> dict[str, dict[str, float]]:
+    """What each queue can use: what it asks for within its limit, or what the queues below it can use together."""
+    names, asked, usable = resources_of(tree), request_of(tree), dict[str, dict[str, float]]()
+    for queue in deepest_first(tree):
+        below = [usable[child.name] for child in tree.children[queue.name]]
+        asks = {name: sum(one[name] for one in below) for name in names} if below else asked[queue.name]
+        usable[queue.name] = {name: min(asks[name], queue.limit.get(name, math.inf)) for name in names}
+    return usable
+
+
 def deepest_first(tree: QueueTree) -> list[Queue]:
     """The queues, each after all queues below it."""
     out, waiting = list[Queue](), [*tree.children[""]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
-from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import deepest_first
+from fairopt.datasets import QueueTree
+from fairopt.io.queues.cohorts import Quotas
 
 Amounts = Mapping[str, float]
 
@@ -45,51 +46,32 @@ class DominantShare(NamedTuple):
 
 
 @dataclass(eq=False)
-class Node:
+class Node(Quotas[str]):
     """A cohort or a ClusterQueue; amounts are by resource, or by ``flavor:resource``."""
 
-    queue: Queue
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
-    quota: dict[str, float] = field(default_factory=dict)  # of the subtree, without what others below keep
+    weight: float = 1.0
+    rules: Mapping[str, str] = field(default_factory=dict)  # on whom it may preempt
     used: dict[str, float] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        return self.queue.name
-
-    def local(self, name: str) -> float:
-        """What is kept for the subtree."""
-        if name not in self.queue.lending:
-            return 0.0
-        return max(0.0, self.quota.get(name, 0.0) - self.queue.lending[name])
-
-    def above(self, itself: bool = False) -> list[Node]:
-        """The nodes above it, the nearest first; or also ``itself``."""
-        out, node = [self] if itself else [], self.parent
-        while node is not None:
-            out.append(node)
-            node = node.parent
-        return out
-
-    def potential(self, name: str) -> float:
-        """The most that it could use if nobody used anything."""
-        if self.parent is None:
-            return self.quota.get(name, 0.0)
-        there = self.local(name) + self.parent.potential(name)
-        return min(there, self.quota.get(name, 0.0) + self.queue.borrowing.get(name, math.inf))
+    def root(self) -> Node:
+        """The node at the top."""
+        return self.above(itself=True)[-1]
 
     def available(self, name: str) -> float:
         """What it could still use; negative where more is used than there is."""
-        used, quota = self.used.get(name, 0.0), self.quota.get(name, 0.0)
+        used, quota = self.used.get(name, 0), self.quota.get(name, 0)
         if self.parent is None:
             return quota - used
         local = self.local(name)
         there = self.parent.available(name)
-        if name in self.queue.borrowing:
-            there = min(there, quota - local - max(0.0, used - local) + self.queue.borrowing[name])
-        return max(0.0, local - used) + there
+        if name in self.borrowing:
+            there = min(there, quota - local - max(0, used - local) + self.borrowing[name])
+        return max(0, local - used) + there
+
+    def fits(self, request: Amounts) -> bool:
+        """Whether it could use so much more."""
+        return all(amount <= max(0, self.available(name)) for name, amount in request.items())
 
     def add(self, amounts: Amounts, sign: int = 1) -> None:
         """Use amounts, here and above, or free them with a ``sign`` of -1."""
@@ -97,18 +79,18 @@ class Node:
             node: Node | None = self
             change = sign * amount
             while node is not None and change:
-                before = node.used.get(name, 0.0)
+                before = node.used.get(name, 0)
                 node.used[name] = before + change
                 local = node.local(name)
-                change = max(0.0, node.used[name] - local) - max(0.0, before - local)
+                change = max(0, node.used[name] - local) - max(0, before - local)
                 node = node.parent
 
     def share(self, extra: Amounts | None = None) -> DominantShare:
         """Its dominant resource share, with ``extra`` use."""
-        weight = self.queue.weight
+        weight = self.weight
         if self.parent is None:
             return DominantShare(0.0, weight)
-        over = {n: (extra or {}).get(n, 0.0) + self.used.get(n, 0.0) - quota for n, quota in self.quota.items()}
+        over = {n: (extra or {}).get(n, 0) + self.used.get(n, 0) - quota for n, quota in self.quota.items()}
         over = {name: amount for name, amount in over.items() if amount > 0}
         lendable: dict[str, float] = {}
         for name in self.above()[-1].quota if over else ():
@@ -131,20 +113,34 @@ def resource_of(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def nodes_of(tree: QueueTree) -> dict[str, Node]:
-    """The nodes of a tree, with what queues use, in its order."""
-    nodes = {queue.name: Node(queue) for queue in tree.queues}
+def exact(amounts: Amounts) -> dict[str, Any]:
+    """Amounts as the decimals that they are written as, in fractions, so that sums of them are exact."""
+    return {name: _exact(amount) for name, amount in amounts.items()}
+
+
+def _exact(amount: float) -> Any:
+    """An amount as a whole number or a fraction, infinite if it is."""
+    if math.isinf(amount):
+        return amount
+    return int(amount) if amount % 1 == 0 else Fraction(amount).limit_denominator(10**12)
+
+
+def nodes_of(tree: QueueTree, number: Callable[[Amounts], dict[str, float]] = dict) -> dict[str, Node]:
+    """The nodes of a tree, with what queues use, in its order; amounts as ``number`` has them, such as `exact`."""
+    nodes = {
+        one.name: Node(
+            one.name,
+            number(one.guarantee),
+            number(one.lending),
+            number(one.borrowing),
+            weight=one.weight,
+            rules=one.notes,
+        )
+        for one in tree.queues
+    }
     for queue in tree.queues:
         if queue.parent:
-            nodes[queue.name].parent = nodes[queue.parent]
-            nodes[queue.parent].children.append(nodes[queue.name])
-    for queue in deepest_first(tree):
-        node = nodes[queue.name]
-        quota = dict(queue.guarantee)
-        for child in node.children:
-            for name, amount in child.quota.items():
-                quota[name] = quota.get(name, 0.0) + amount - child.local(name)
-        node.quota = quota
-    for node in nodes.values():
-        node.add(node.queue.used)
+            nodes[queue.name].put_below(nodes[queue.parent])
+    for queue in tree.queues:
+        nodes[queue.name].add(number(queue.used))
     return nodes

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
-from fairopt.deployed.cohorts import Amounts, Node, nodes_of
+from fairopt.deployed.cohorts import Amounts, Node, exact, nodes_of
+from fairopt.deployed.cycles import Cycle, circle
 from fairopt.deployed.filling import level
-from fairopt.deployed.preemption import STRATEGIES, Ordering, Workload, turns, victims
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt.deployed.smallest import by_rules, of_any
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.io.queues.tree import Workload
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
@@ -37,6 +41,9 @@ class Kueue(Deployed):
     ----------
     strategies : sequence of str
         Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
+    below_threshold : bool
+        Whether a queue with a note ``borrowWithinCohort`` of ``LowerPriority`` preempts workloads below its priority
+        whatever the shares are, as in Kueue before 87e9a0a6.
 
     Notes
     -----
@@ -54,6 +61,7 @@ class Kueue(Deployed):
     """
 
     strategies: Sequence[str] = STRATEGIES
+    below_threshold: bool = False
 
     scheduler: ClassVar[str] = "Kueue"
     source: ClassVar[str] = "fair_sharing.go and resource_node.go of Kueue at ff69552e"
@@ -97,9 +105,18 @@ class Kueue(Deployed):
         return table.set_index(pandas().Index(list(of), name="queue"))
 
     def victims(
-        self, tree: QueueTree, queue: str, request: Amounts, workloads: Iterable[Workload | tuple[str, Amounts]]
+        self,
+        tree: QueueTree,
+        queue: str,
+        request: Amounts,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        priority: int = 0,
+        created: float = 0.0,
     ) -> list[int]:
-        """Whom a workload that does not fit preempts, with reclaim within the cohort from all, and none in its queue.
+        """Whom a workload that does not fit preempts.
+
+        The notes of a queue say whom it may preempt, as in Kueue: ``reclaimWithinCohort``, here ``Any`` without a
+        note, and ``withinClusterQueue``, here ``Never``.
 
         Parameters
         ----------
@@ -109,8 +126,10 @@ class Kueue(Deployed):
             Where the workload waits.
         request : dict of float by resource
             What it asks for.
-        workloads : iterable of (queue, amounts) or (queue, amounts, priority)
+        workloads : iterable of (queue, amounts), (queue, amounts, priority) or (queue, amounts, priority, created)
             What runs, the one admitted first at first.
+        priority, created : float
+            Of the workload that waits.
 
         Returns
         -------
@@ -128,7 +147,105 @@ class Kueue(Deployed):
         [2, 1]
         """
         nodes, runs = self._running(tree, queue, workloads)
-        return victims(nodes, queue, request, runs, self.strategies)
+        return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
+
+    def preemptions(
+        self,
+        tree: QueueTree,
+        waiting: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]],
+    ) -> pd.DataFrame:
+        """Whom each waiting workload would preempt if it came next, beside the fewest that would do.
+
+        Of equally small sets it is the one of the lowest priorities, then the one that frees the least.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        waiting, running : iterable of (queue, amounts) or longer, as for `victims`
+            The fifth entry is a name; without it workloads are numbered from 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By workload: ``queue``, ``fits``, and tuples of names. ``victims``; ``fewest``, which can go one after the
+            other, each as a rule of shares allows when its turn comes, found by trying all sets by size, None if that
+            takes more than 20,000 steps; ``fewest_of_any``, by HiGHS.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
+        >>> table = fo.deployed.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
+        >>> table[["victims", "fewest", "fewest_of_any"]].values.tolist()
+        [[('2',), ('2', '1'), ('2',)]]
+        """
+        nodes, runs = self._running(tree, "", running)
+        names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
+        for k, given in enumerate(waiting, 1):
+            one = Workload(*given)
+            self._known(nodes, one.queue)
+            one = one._replace(uses=exact(one.uses))
+            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
+            with suppress(OutOfDomain):
+                sets[1] = by_rules(nodes, one, runs, self.strategies)
+            named = (None if of is None else tuple(names[j] for j in of) for of in sets)
+            rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
+        columns = ["workload", "queue", "fits", "victims", "fewest", "fewest_of_any"]
+        return pandas().DataFrame(rows, columns=columns).set_index("workload")
+
+    def circle(
+        self,
+        tree: QueueTree,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]] = (),
+    ) -> list[Cycle]:
+        """Cycles of scheduling that come again for ever, since workloads preempt each other in a circle.
+
+        Workloads arrive one by one, each when nothing changes any more, and none ever finishes. What is preempted is
+        gone, and waits again, before the next cycle.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        workloads : iterable of (queue, amounts) or longer, as for `victims`
+            In the order in which they arrive.
+        running : iterable of the same
+            What runs before.
+
+        Returns
+        -------
+        list of Cycle
+            ``admitted``, places in ``[*running, *workloads]``, and ``preempted``, pairs of such places: who, for whom.
+            Empty if all settles, or nothing comes again in 1,000 cycles.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
+        >>> for cycle in fo.deployed.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
+        ...     print(cycle)
+        Cycle(admitted=(), preempted=((1, 2),))
+        Cycle(admitted=(1,), preempted=())
+        """
+        first = [*running]
+        nodes, every = self._running(tree, "", [*first, *workloads])
+        for one in every:
+            nodes[one.queue].add(one.uses, -1)
+        n = len(first)
+        return circle(nodes, every[:n], every[n:], partial(self._victims, nodes), partial(self._first, nodes))
+
+    def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
+        """The rows of workloads that a workload preempts."""
+        return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
 
     def order(
         self,
@@ -206,28 +323,34 @@ class Kueue(Deployed):
         >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
         """
-        nodes, left, out = nodes_of(self.checked(tree)), dict(waiting), list[str]()
+        nodes, out = nodes_of(self.checked(tree), exact), list[str]()
+        left = {name: Workload(name, exact(request)) for name, request in waiting.items()}
         for name in left:
             self._known(nodes, name)
-        for root in (node for node in nodes.values() if node.parent is None):
-            while (winner := self._next(root, nodes, left)) is not None:
-                request = left.pop(winner)
-                if all(amount <= nodes[winner].available(one) for one, amount in request.items()):
-                    nodes[winner].add(request)
-                out.append(winner)
+        while left:
+            out.append(self._first(nodes, left))
+            one = left.pop(out[-1])
+            if nodes[one.queue].fits(one.uses):
+                nodes[one.queue].add(one.uses)
         return out
 
-    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Amounts]) -> str | None:
+    def _first(self, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str:
+        """The queue whose workload is considered first."""
+        roots = (node for node in nodes.values() if node.parent is None)
+        return next(name for root in roots if (name := self._next(root, nodes, left)) is not None)
+
+    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str | None:
         """The queue whose workload wins below a node."""
         if not node.children:
             return node.name if node.name in left else None
-        best: tuple[tuple[bool, tuple[bool, float]], str] | None = None
+        best: tuple[tuple[bool, tuple[bool, float], int, float], str] | None = None
         for child in sorted(node.children, key=lambda one: not one.children):
             if (name := self._next(child, nodes, left)) is not None:
-                nodes[name].add(left[name])
+                one = left[name]
+                nodes[name].add(one.uses)
                 share = child.share()
-                nodes[name].add(left[name], -1)
-                key = share.borrows_any(left[name]), share.key
+                nodes[name].add(one.uses, -1)
+                key = share.borrows_any(one.uses), share.key, -one.priority, one.created
                 best = (key, name) if best is None or key < best[0] else best
         return None if best is None else best[1]
 
@@ -235,8 +358,9 @@ class Kueue(Deployed):
         self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
     ) -> tuple[dict[str, Node], list[Workload]]:
         """Nodes that use what runs."""
-        nodes, runs = nodes_of(self.checked(tree)), [Workload(*one) for one in workloads]
-        for name in (queue, *(one.queue for one in runs)):
+        nodes, every = nodes_of(self.checked(tree), exact), [Workload(*one) for one in workloads]
+        runs = [one._replace(uses=exact(one.uses)) for one in every]
+        for name in (*[queue] * bool(queue), *(one.queue for one in runs)):
             self._known(nodes, name)
         for one in runs:
             nodes[one.queue].add(one.uses)
@@ -260,10 +384,7 @@ class Kueue(Deployed):
         """Quotas of subtrees as guarantees, with borrowing limits as limits; lending limits are left out."""
         nodes, none = nodes_of(tree), dict[str, float]()
         most = {
-            name: {
-                one: amount + node.queue.borrowing.get(one, math.inf if node.parent else 0.0)
-                for one, amount in (node.quota if node.parent is None or node.queue.borrowing else none).items()
-            }
+            name: {one: node.limit(one) for one in (node.quota if node.parent is None or node.borrowing else none)}
             for name, node in nodes.items()
         }
         queues = [replace(one, guarantee=nodes[one.name].quota, limit=most[one.name]) for one in tree.queues]
@@ -293,9 +414,8 @@ class Kueue(Deployed):
             wants = dict[str, float]()  # of the quota of each node
             for node in lowest_first:
                 passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
-                most = node.quota.get(name, 0.0) + (node.queue.borrowing.get(name, math.inf) if node.parent else 0.0)
                 asks = asked[node.name][name] if name in node.quota else 0.0
-                wants[node.name] = min(sum(passed) if node.children else asks, most)
+                wants[node.name] = min(sum(passed) if node.children else asks, node.limit(name))
             for node in lowest_first[::-1]:
                 if node.parent is None:
                     given[node.name][name] = wants[node.name]
@@ -313,7 +433,7 @@ def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount
     parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
     left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
     for weightless in (False, True):
-        rows = [j for j, node in enumerate(below) if (node.queue.weight == 0) == weightless]
-        bases = [node.queue.weight or 1.0 for node in below]
+        rows = [j for j, node in enumerate(below) if (node.weight == 0) == weightless]
+        bases = [node.weight or 1.0 for node in below]
         left -= level(rows, bases, [wants[n.name] - part for n, part in zip(below, parts, strict=True)], left, parts)
     return parts

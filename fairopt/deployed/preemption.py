@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from fairopt.deployed.cohorts import Amounts, DominantShare, Node
+from fairopt.deployed.cohorts import DominantShare, Node
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.io.queues.tree import Workload
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = (FINAL, INITIAL)
-
-
-class Workload(NamedTuple):
-    """A workload that runs: its queue, what it uses, its priority; in a list the one admitted first stands first."""
-
-    queue: str
-    uses: Mapping[str, float]
-    priority: int = 0
+ANY, NEVER, LOWER, NEWER = "Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority"
+RECLAIM, WITHIN, BORROW = "reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"
+POLICIES = {RECLAIM: (ANY, NEVER, LOWER), WITHIN: (NEVER, LOWER, NEWER), BORROW: (NEVER, LOWER)}
 
 
 class Ordering:
@@ -96,33 +93,75 @@ def allowed(strategy: str, new: DominantShare, before: DominantShare, after: Dom
     return new.key <= after.key if strategy == FINAL else new.key < before.key
 
 
+def policy(node: Node, key: str) -> str:
+    """A rule of a queue on whom it may preempt, such as ``reclaimWithinCohort``, from its notes."""
+    value, known = node.rules.get(key, POLICIES[key][0]), POLICIES[key]
+    if value not in known:
+        raise InvalidInstance(f"{key} of {node.name!r} is {value!r}; {nearest(value, known)}")
+    return value
+
+
+def permits(rule: str, incoming: Workload, other: Workload) -> bool:
+    """Whether a rule lets a workload preempt another one, by their priorities and ages."""
+    if rule == NEWER and incoming.priority == other.priority:
+        return incoming.created < other.created
+    return rule == ANY or (rule != NEVER and incoming.priority > other.priority)
+
+
+def may_preempt(preemptor: Node, request: Mapping[str, float]) -> bool:
+    """Whether a workload that does not fit may preempt others at all: it could fit some day, and borrow if it must."""
+    needed = [name for name in request if not preemptor.fits({name: request[name]})]
+    within = all(request[name] <= preemptor.quota.get(name, 0) for name in needed)
+    reclaims = {policy(preemptor, RECLAIM), policy(preemptor, BORROW)} != {NEVER}
+    return (within or reclaims) and all(request[name] <= preemptor.potential(name) for name in needed)
+
+
+def candidates(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload]) -> list[int]:
+    """Rows of workloads that rules of queues let be preempted, in order: each of a queue that borrows, or its own."""
+    preemptor, request = nodes[incoming.queue], incoming.uses
+    needed = [name for name in request if not preemptor.fits({name: request[name]})]
+    reclaim, root = policy(preemptor, RECLAIM), preemptor.root
+    if not may_preempt(preemptor, request):
+        return []
+    out = list[int]()
+    for j in turns(workloads, incoming.queue):
+        node, one = nodes[workloads[j].queue], workloads[j]
+        borrows = any(node.used.get(name, 0) > node.quota.get(name, 0) for name in needed)
+        rule = policy(preemptor, WITHIN) if node is preemptor else reclaim
+        there = node is preemptor or (node.root is root and borrows)
+        if there and any(one.uses.get(name, 0) > 0 for name in needed) and permits(rule, incoming, one):
+            out.append(j)
+    return out
+
+
 def victims(
-    nodes: Mapping[str, Node], queue: str, request: Amounts, workloads: Sequence[Workload], strategies: Sequence[str]
+    nodes: Mapping[str, Node],
+    incoming: Workload,
+    workloads: Sequence[Workload],
+    strategies: Sequence[str],
+    below_threshold: bool = False,
 ) -> list[int]:
-    """The rows of workloads that are preempted for a request, or none if they would not do."""
-    preemptor = nodes[queue]
-    needed = [name for name, amount in request.items() if amount > preemptor.available(name)]
-    order = turns(workloads, queue)
-    root, left = preemptor.above(itself=True)[-1], dict[str, list[int]]()
-    for j in order:
-        node = nodes[workloads[j].queue]
-        borrows = any(node.used.get(name, 0.0) > node.quota.get(name, 0.0) for name in needed)
-        uses = any(workloads[j].uses.get(name, 0.0) > 0 for name in needed)
-        if node.above(itself=True)[-1] is root and uses and borrows and node is not preemptor:
-            left.setdefault(node.name, []).append(j)
+    """The rows of workloads that are preempted for a workload, or none if they would not do."""
+    queue, request = incoming.queue, incoming.uses
+    preemptor, order = nodes[queue], turns(workloads, queue)
+    left = dict[str, list[int]]()
+    for j in candidates(nodes, incoming, workloads):
+        left.setdefault(workloads[j].queue, []).append(j)
+    threshold = _threshold(preemptor, incoming) if below_threshold else -math.inf
+    needed = [name for name in request if not preemptor.fits({name: request[name]})]
     preemptor.add(request)
-    within = all(preemptor.used.get(name, 0.0) <= preemptor.quota.get(name, 0.0) for name in needed)
+    within = all(preemptor.used.get(name, 0) <= preemptor.quota.get(name, 0) for name in needed)
     taken, again = list[int](), dict[str, list[int]]()
 
     def take(node: Node, j: int) -> bool:
         node.add(workloads[j].uses, -1)
         taken.append(j)
-        return all(preemptor.available(name) >= 0 for name in request)
+        return all(preemptor.available(name) >= 0 for name, amount in request.items() if amount)
 
     def first() -> bool:
         ordering = Ordering(nodes, preemptor, left, order)
         for node in ordering:
-            if within:
+            if within or node is preemptor:
                 if take(node, ordering.pop(node)):
                     return True
                 continue
@@ -133,7 +172,7 @@ def victims(
                 node.add(workloads[j].uses, -1)
                 after = other.share()
                 node.add(workloads[j].uses)
-                if allowed(strategies[0], new, before, after):
+                if workloads[j].priority < threshold or allowed(strategies[0], new, before, after):
                     if take(node, j):
                         return True
                     break
@@ -156,7 +195,7 @@ def victims(
         for place in range(len(taken) - 2, -1, -1):  # what fits again is left where it is, the last taken first
             node, freed = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
             node.add(freed)
-            if all(amount <= preemptor.available(name) for name, amount in request.items()):
+            if preemptor.fits(request):
                 taken[place] = taken[-1]
                 taken.pop()
             else:
@@ -164,3 +203,10 @@ def victims(
     for j in taken:
         nodes[workloads[j].queue].add(workloads[j].uses)
     return taken if fits else []
+
+
+def _threshold(preemptor: Node, incoming: Workload) -> float:
+    """Below what priority workloads could be preempted whatever the shares are, before Kueue's 87e9a0a6."""
+    if policy(preemptor, BORROW) == NEVER:
+        return -math.inf
+    return min(incoming.priority, float(preemptor.rules.get("maxPriorityThreshold", "inf")) + 1)

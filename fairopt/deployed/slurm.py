@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, in_order, resources_of, usable_of
 from fairopt.deployed.filling import level
 from fairopt.online.memory import level_fs, slurm_effective_usage, slurm_factor
 from fairopt.runtime.lazy import pandas
@@ -68,32 +67,31 @@ class Slurm(Deployed):
         tree, used = self.checked(tree), dict[str, float]()
         for queue in deepest_first(tree):
             used[queue.name] = queue.used.get(BILLED, 0.0) + sum(used[one.name] for one in tree.children[queue.name])
-        whole = sum(used[one.name] for one in tree.children[""])
+        of_level = {name: sum(one.weight for one in below) for name, below in tree.children.items()}
+        among = {name: sum(used[one.name] for one in below) for name, below in tree.children.items()}
         columns = ["norm_shares", "norm_usage", "effective_usage", "fairshare", "level_fs"]
         rows = dict[str, list[float]]()
         for queue in deepest_first(tree)[::-1]:
-            siblings = tree.children[queue.parent]
-            shares, of_level = queue.weight, sum(one.weight for one in siblings)
-            part = shares / of_level if of_level else 0.0
+            part = _part(queue.weight, of_level[queue.parent])
             above = rows[queue.parent] if queue.parent else [1.0, 1.0, 1.0]
-            usage = used[queue.name] / whole if whole else 0.0
-            effective = slurm_effective_usage(usage, above[2], shares, of_level) if queue.parent else usage
-            among = sum(used[one.name] for one in siblings)
-            mine = level_fs(part, used[queue.name] / among if among else 0.0)
+            usage = effective = _part(used[queue.name], among[""])
+            if queue.parent:
+                effective = slurm_effective_usage(usage, above[2], queue.weight, of_level[queue.parent])
+            mine = level_fs(part, _part(used[queue.name], among[queue.parent]))
             rows[queue.name] = [part * above[0], usage, effective, slurm_factor(effective, part * above[0]), mine]
         ordered = {queue.name: rows[queue.name] for queue in tree.queues}
         table = pandas().DataFrame.from_dict(ordered, orient="index", columns=columns)
         return table.rename_axis(index="account")
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        asked = request_of(tree)
+        usable = usable_of(tree)
         given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
         for name in resources_of(tree):
             waiting = [("", tree.total()[name])]
             while waiting:
                 above, amount = waiting.pop()
                 below = tree.children[above]
-                caps = [min(asked[one.name][name], one.limit.get(name, math.inf)) for one in below]
+                caps = [usable[one.name][name] for one in below]
                 parts, bases = [0.0] * len(below), [one.weight or 1.0 for one in below]
                 for without in (False, True):
                     amount -= level(
@@ -103,3 +101,8 @@ class Slurm(Deployed):
                     given[queue.name][name] = part
                     waiting += [(queue.name, part)] * bool(tree.children[queue.name])
         return in_order(tree, given)
+
+
+def _part(amount: float, whole: float) -> float:
+    """An amount over the whole; 0 of nothing."""
+    return amount / whole if whole else 0.0

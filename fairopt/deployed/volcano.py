@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of, usable_of
 from fairopt.deployed.filling import filled
+from fairopt.deployed.hdrf import served
 from fairopt.errors import InvalidBlock, InvalidInstance
 
 PLUGINS = ("proportion", "capacity", "hdrf")
@@ -79,79 +80,13 @@ class Volcano(Deployed):
         return in_order(tree, divide(tree))
 
     def _hdrf(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        """Task by task."""
-        total, asked = tree.total(), request_of(tree)
-        nodes = {queue.name: _Node(queue) for queue in tree.queues}
-        root = _Node(Queue("", weight=1.0))
-        for queue in tree.queues:
-            (nodes[queue.parent] if queue.parent else root).children.append(nodes[queue.name])
-        used = dict.fromkeys(total, 0.0)
-        jobs = [nodes[queue.name] for queue in tree.leaves]
-        for job in jobs:
-            job.request = asked[job.queue.name]
-            if not all(map(math.isfinite, job.request.values())):
-                raise InvalidInstance(f"{self.name}: {job.queue.name!r} has no request; give one, in amounts")
-            job.left = self.tasks if any(job.request.values()) else 0
-        while root.waits:
-            root.update(total, {name for name in total if used[name] < total[name]})
-            job = root.first()
-            task = {name: amount / self.tasks for name, amount in job.request.items()}
-            if any(used[name] + amount > total[name] * (1 + 1e-12) for name, amount in task.items()):
-                job.left = 0
-                continue
-            job.left -= 1
-            for name, amount in task.items():
-                job.used[name] = job.used.get(name, 0.0) + amount
-                used[name] += amount
-        return {name: {one: node.sum(one) for one in total} for name, node in nodes.items()}
-
-
-@dataclass(eq=False)
-class _Node:
-    """A node of the hierarchy of the plugin ``drf``; those without nodes below are jobs."""
-
-    queue: Queue
-    children: list[_Node] = field(default_factory=list)
-    request: dict[str, float] = field(default_factory=dict)
-    used: dict[str, float] = field(default_factory=dict)  # scaled, of inner nodes
-    left: int = 0
-    share: float = 0.0
-    saturated: bool = False
-
-    @property
-    def waits(self) -> bool:
-        """Whether there are tasks that have not been tried."""
-        return self.left > 0 or any(child.waits for child in self.children)
-
-    def sum(self, name: str) -> float:
-        """What jobs below it use."""
-        return sum(child.sum(name) for child in self.children) if self.children else self.used.get(name, 0.0)
-
-    def update(self, total: dict[str, float], free: set[str]) -> None:
-        """Compute its share and whether it is saturated, with those of all nodes below it."""
-        if self.children:
-            smallest = 1.0
-            for child in self.children:
-                child.update(total, free)
-                if child.share and not child.saturated:
-                    smallest = min(smallest, child.share)
-            self.used, self.saturated = {}, all(child.saturated for child in self.children)
-            for child in self.children:
-                scale = 1.0 if child.saturated or not child.share else smallest / child.share
-                for name, amount in child.used.items():
-                    self.used[name] = self.used.get(name, 0.0) + scale * amount
-        else:
-            asked = [name for name, amount in self.request.items() if amount]
-            served = any(self.used.get(name, 0.0) >= self.request[name] * (1 - 1e-12) for name in asked)
-            self.saturated = served or not {*asked} <= free
-        self.share = max((self.used.get(name, 0.0) / amount for name, amount in total.items()), default=0.0)
-
-    def first(self) -> _Node:
-        """The job whose task is tried next."""
-        if not self.children:
-            return self
-        waiting = [child for child in self.children if child.waits]
-        return min(waiting, key=lambda one: (one.saturated, one.share / max(one.queue.weight, 1.0))).first()
+        """The plugin ``drf`` with its hierarchy."""
+        names, asked = resources_of(tree), request_of(tree)
+        for queue in tree.leaves:
+            if not all(map(math.isfinite, asked[queue.name].values())):
+                raise InvalidInstance(f"{self.name}: {queue.name!r} has no request; give one, in amounts")
+        used = served(tree, asked, self.tasks)
+        return {name: dict(zip(names, amounts, strict=True)) for name, amounts in used.items()}
 
 
 def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:
@@ -197,7 +132,7 @@ def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:
 
 def _capacity(tree: QueueTree) -> dict[str, dict[str, float]]:
     """The plugin ``capacity``, with its hierarchy."""
-    asked = request_of(tree)
+    usable = usable_of(tree)
     given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
     for name in resources_of(tree):
         waiting = [("", tree.total()[name], math.inf)]
@@ -213,7 +148,7 @@ def _capacity(tree: QueueTree) -> dict[str, dict[str, float]]:
                 max(min(queue.guarantee.get(name, 0.0), cap), queue.reserved.get(name, 0.0))
                 for queue, cap in zip(below, caps, strict=True)
             ]
-            parts = filled(bases, [min(asked[q.name][name], cap) for q, cap in zip(below, caps, strict=True)], amount)
+            parts = filled(bases, [min(usable[q.name][name], cap) for q, cap in zip(below, caps, strict=True)], amount)
             for queue, part, cap in zip(below, parts, caps, strict=True):
                 given[queue.name][name] = part
                 waiting += [(queue.name, part, cap)] * bool(tree.children[queue.name])

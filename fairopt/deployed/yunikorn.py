@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, in_order, resources_of, usable_of
 from fairopt.deployed.filling import filled
+from fairopt.deployed.go_sort import stable_in_go
 
 Amounts = Mapping[str, float]
 
@@ -70,22 +69,22 @@ class YuniKorn(Deployed):
         ['b', 'a']
         """
         tree = self.checked(tree)
-        top = tree.children[""]
+        top, total = tree.children[""], tree.total()
 
         def key(queue: Queue) -> tuple[float, float]:
-            share, priority = (
-                fair_share(queue.used, queue.guarantee, {**tree.total(), **queue.limit}),
-                -_priority(queue),
-            )
+            share, priority = fair_share(queue.used, queue.guarantee, {**total, **queue.limit}), -_priority(queue)
             return (priority, share) if self.by_priority else (share, priority)
 
-        out = list[str]()
-        for _, equals in groupby(sorted(top, key=key), key):
-            out += [queue.name for queue in _by_pending([*equals])]
-        return out
+        keys = {queue.name: key(queue) for queue in top}
+
+        def before(one: Queue, other: Queue) -> bool:
+            mine, its = keys[one.name], keys[other.name]
+            return mine < its or (mine == its and _waits_for_more(one, other))
+
+        return [queue.name for queue in stable_in_go(top, before)]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        asked = request_of(tree)
+        usable = usable_of(tree)
         given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
         for name in resources_of(tree):
             waiting = [("", tree.total()[name], tree.total()[name])]
@@ -97,7 +96,7 @@ class YuniKorn(Deployed):
                     queues = [one for one in below if level is None or _priority(one) == level]
                     queues = queues if self.by_priority else sorted(queues, key=lambda one: -_priority(one))
                     bases = [_base(queue, name, most) for queue in queues]
-                    caps = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in queues]
+                    caps = [usable[queue.name][name] for queue in queues]
                     for queue, part in zip(queues, filled(bases, caps, amount), strict=True):
                         given[queue.name][name] = part
                         amount -= part
@@ -126,17 +125,6 @@ def _priority(queue: Queue) -> int:
 def _base(queue: Queue, resource: str, most: float) -> float:
     """What its use of a resource is compared with."""
     return queue.guarantee.get(resource, queue.limit.get(resource, most))
-
-
-def _by_pending(queues: Sequence[Queue]) -> list[Queue]:
-    """Queues of equal share and priority: before others is what waits for more of each resource."""
-    out = list[Queue]()
-    for queue in queues:
-        place = len(out)
-        while place and _waits_for_more(queue, out[place - 1]):
-            place -= 1
-        out.insert(place, queue)
-    return out
 
 
 def _waits_for_more(one: Queue, other: Queue) -> bool:

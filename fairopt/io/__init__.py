@@ -14,6 +14,6 @@
 * `times`: dates as seconds.
 * `text_files`: text of files and of standard input.
 * `json_text`: JSON documents, checked by models whose errors name the place. `yaml_documents`: those of YAML.
-  `documents`: the documents of an input in either, and the objects of Kubernetes in them.
+  `documents`: the documents of an input in either, and the objects of Kubernetes in them. `snapshot`: those of KAI.
 * `saving`: files written as a whole or not at all.
 """

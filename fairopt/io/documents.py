@@ -1,4 +1,4 @@
-"""The documents of an input, in JSON or YAML: a file, the files of a folder, or standard input.
+"""The documents of an input, in JSON or YAML: a file, the files of a folder, standard input, or a snapshot of KAI.
 
 Several documents are one list of the objects in them, as ``kubectl apply`` takes them.
 """
@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.files import is_of_manifests
+from fairopt.io.files import SNAPSHOT, is_of_manifests
 from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.snapshot import OBJECTS, objects_in, text_of_zip
 from fairopt.io.text_files import DASH, is_path, read_text, standard_input
 from fairopt.io.yaml_documents import documents_of_yaml
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _JSON, YAML = (".json",), (".yaml", ".yml")
+_ENDINGS = (*_JSON, *YAML, SNAPSHOT, "")
 _OF_KUBERNETES = "give objects of Kubernetes, each a mapping with a kind"
 
 
@@ -61,8 +63,9 @@ def _within(data: Any, place: str, name: str, of_list: str = "") -> Iterator[tup
         raise InvalidInstance(f"{where} is {shown(data)}; {_OF_KUBERNETES}")
     kind, items = data.get("kind"), data.get("items")
     if str("List" if kind is None else kind).endswith("List") and isinstance(items, (list, tuple)):
-        for k, item in enumerate(items):
-            at = ", ".join(filter(None, (place, f"items[{k}]")))
+        places = items.places if isinstance(items, Objects) else [f"items[{k}]" for k in range(len(items))]
+        for item, of_item in zip(items, places, strict=True):
+            at = ", ".join(filter(None, (place, of_item)))
             yield from _within(item, at, name, str(kind or "").removesuffix("List"))
     elif of_list and "kind" not in data:
         yield {"kind": of_list, **data}, place
@@ -73,7 +76,8 @@ def _within(data: Any, place: str, name: str, of_list: str = "") -> Iterator[tup
 def data_of_text(text: str, name: str, expected: str, as_yaml: bool) -> dict[str, Any]:
     """What a text of JSON or YAML holds: one mapping, or the list of the objects in several documents."""
     if not as_yaml:
-        return json_of_text(text, name, expected)
+        found_json = json_of_text(text, name, expected)
+        return objects_of(objects_in(found_json, name), name) if OBJECTS in found_json else found_json
     found = documents_of_yaml(text, name)
     if not found:
         raise InvalidInstance(f"{name} is empty; {expected}")
@@ -90,7 +94,8 @@ def data_of_text(text: str, name: str, expected: str, as_yaml: bool) -> dict[str
 def data_of_file(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
     """What a file holds, as `data_of_text`; it is YAML if its name says so."""
     name = os.fspath(path)
-    return data_of_text(read_text(path, expected), name, expected, name.lower().endswith(YAML))
+    text = text_of_zip(path) if name.lower().endswith(SNAPSHOT) else read_text(path, expected)
+    return data_of_text(text, name, expected, name.lower().endswith(YAML))
 
 
 def data_of_standard_input(expected: str) -> tuple[dict[str, Any], str]:
@@ -112,7 +117,7 @@ def documents_in_folder(folder: Path) -> list[tuple[Any, str]]:
                     for data, number in found
                 ]
             else:
-                out.append((json_of_text(text, os.fspath(file), _OF_KUBERNETES), file.name))
+                out.append((data_of_text(text, os.fspath(file), _OF_KUBERNETES, False), file.name))
     return out
 
 
@@ -140,7 +145,7 @@ def documents_of(source: Any, files: Iterable[str], expected: str) -> list[tuple
         return [data_of_standard_input(expected)]
     path = Path(source)
     if not path.is_dir():
-        return [(data_of_file(path, expected), os.fspath(path))] if path.suffix.lower() in (*_JSON, *YAML, "") else []
+        return [(data_of_file(path, expected), os.fspath(path))] if path.suffix.lower() in _ENDINGS else []
     if is_of_manifests(path):
         return [(objects_of(documents_in_folder(path), os.fspath(path)), os.fspath(path))]
     named = [path / (name.removesuffix(".json") + ending) for name in files for ending in (*_JSON, *YAML)]

@@ -114,6 +114,7 @@ _FOLDERS = (
     ),
 )
 _MANIFESTS = _Folder("Kubernetes", "kubernetes.reader:read_folder", (), options=_OF_PODS, whole=True)
+SNAPSHOT = ".zip"  # the ending of snapshots of KAI
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 _OF_KUBERNETES = re.compile(rb"""["']?(apiVersion|kind)["']?\s*:""")
 _START = 1 << 16  # bytes of a file in which a first object has its kind
@@ -132,12 +133,13 @@ FILES = "\n".join(
             for kind in _FOLDERS
         ),
         f"{'.yaml, .yml, .json of any names':<40}Kubernetes, as kubectl apply -f takes them",
+        f"{'a .zip file':<40}a snapshot of the KAI scheduler",
     ]
 )
 _SHOWN = ", ".join(f"{kind.shown(' and ')} ({kind.name})" for kind in _FOLDERS)
 _EXPECTED = (
-    f"give a folder with {_SHOWN}, files of YAML or JSON of Kubernetes, a .json file or a .yaml file, or - for "
-    "standard input"
+    f"give a folder with {_SHOWN}, files of YAML or JSON of Kubernetes, a .json file or a .yaml file, a .zip file "
+    "of KAI's snapshot, or - for standard input"
 )
 _IN_DOCUMENT = {
     "json": "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get "
@@ -170,7 +172,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
         return found
     part = any(place.name in kind.names for kind in _FOLDERS)
-    of_file = _ENDINGS.get(place.suffix.lower())
+    ending = place.suffix.lower()
+    of_file = "json" if ending == SNAPSHOT else _ENDINGS.get(ending)
     if of_file is None:
         if place.is_file():
             _function("queues.reader:refuse_text")(place)

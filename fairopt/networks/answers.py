@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.instance import Instance
 from fairopt.networks.paths import DEMAND, FLOW, on_network
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,8 +67,9 @@ def flows(answer: Allocation, by: str = "path") -> pd.DataFrame:
     if by not in BY:
         raise InvalidBlock(f"by is {by!r}; {nearest(str(by), BY)}")
     network = OnNetwork(answer)
+    pandas = optional("pandas", "networks", "fairopt.networks.flows")
     columns, index = {"path": network.paths, "demand": network.demands, "link": network.links}[by]()
-    return pandas().DataFrame(columns, index=pandas().Index(index, name=by))
+    return pandas.DataFrame(columns, index=pandas.Index(index, name=by))
 
 
 class OnNetwork:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,11 @@ class Demand(NamedTuple):
 def demands_of(given: Any, links: Links) -> list[Demand]:
     """The demands of rows, a data frame or a CSV file, checked against the nodes of a graph."""
     table = _table(given)
+    for name in table.columns:
+        if name not in COLUMNS:
+            raise InvalidInstance(
+                f"{table.path}: the column {name!r} is none of {', '.join(COLUMNS)}; rename it, or leave it out"
+            )
     ends = [table.labels(column, unique=False) for column in COLUMNS[:2]]
     one = np.ones(len(table))
     volumes = table.numbers(_VOLUME) if "volume" in table.columns else one * np.inf
@@ -62,7 +67,7 @@ def _table(given: Any) -> InputTable:
         return read_table(os.fspath(given), COLUMNS[:2])
     if hasattr(given, "columns"):
         return table_of(given, "demands", COLUMNS[:2])
-    rows = [*given] if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
+    rows = [*given] if isinstance(given, Iterable) and not isinstance(given, (bytes, Mapping)) else None
     if rows is None or not all(isinstance(row, (tuple, list)) and 2 <= len(row) <= 4 for row in rows):
         raise InvalidInstance(
             "demands are rows (source, target), (source, target, volume) or (source, target, volume, weight), a data "

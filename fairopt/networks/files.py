@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
-from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, networkx
+from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, check_capacity, networkx
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -58,6 +58,7 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
     array([[10. , 10. ,  2.5]])
     """
     nx = networkx()
+    check_capacity(capacity)
     if not is_path(path):
         raise InvalidInstance(f"the path is {path!r}; give the name of a file")
     place = Path(path)
@@ -78,6 +79,8 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
     except Exception as error:  # networkx raises errors of many kinds
         words = " ".join(str(error).split())[:200]
         raise InvalidInstance(f"{place} cannot be read as a graph ({words}); {EXPECTED}") from error
+    if not graph.number_of_edges():
+        raise InvalidInstance(f"{place} has no links; {EXPECTED}")
     return _single(graph, capacity, place)
 
 
@@ -104,7 +107,7 @@ def _single(graph: Any, capacity: str | float, place: Path) -> Any:
     made.add_nodes_from(graph.nodes(data=True))
     attribute, usual = (capacity, None) if isinstance(capacity, str) else ("capacity", capacity)
     known = {name for *_, data in graph.edges(data=True) for name in data}
-    if attribute != "capacity" and known and attribute not in known:
+    if attribute != "capacity" and attribute not in known:
         raise InvalidInstance(f"{place}: no link has {attribute!r}; {nearest(attribute, known)}")
     for a, b, data in graph.edges(data=True):
         if a == b:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from itertools import islice, pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, optional
@@ -29,8 +30,11 @@ class Links:
 
     def __init__(self, graph: nx.Graph, capacity: str | float) -> None:
         nx = networkx()
+        check_capacity(capacity)
         if not isinstance(graph, nx.Graph):
             raise InvalidInstance(f"the graph is of type {type(graph).__name__}; give a networkx Graph or DiGraph")
+        if not graph.number_of_edges():
+            raise InvalidInstance("the graph has no links; give one whose nodes are joined by edges")
         directed = graph.is_directed()
         self.graph = nx.DiGraph() if directed else nx.Graph()  # without links of zero capacity, which are down
         self.graph.add_nodes_from(graph.nodes(data=True))
@@ -75,6 +79,12 @@ class Links:
             return
         for nodes in islice(nx.shortest_simple_paths(self.graph, source, target), most):
             yield [self.number[ends] for ends in pairwise(nodes)]
+
+
+def check_capacity(capacity: Any) -> None:
+    """Refuse what is neither the name of an attribute nor a number."""
+    if isinstance(capacity, bool) or not isinstance(capacity, (str, Real)):
+        raise InvalidInstance(f"capacity is {capacity!r}; give the name of an attribute of links, or one number")
 
 
 def capacity_of(name: str, given: Any) -> float:

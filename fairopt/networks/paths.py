@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -46,8 +47,8 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     Returns
     -------
     Instance
-        With volumes there is one more resource, ``flow``, of which paths of demands with a volume take 1 for each unit
-        of flow, and ``limits`` on what a team takes of it: every policy keeps them.
+        With volumes there is one more resource, ``flow``, of which every path takes 1 for each unit of flow, and
+        ``limits`` on what a team takes of it: every policy keeps them.
 
     Raises
     ------
@@ -81,47 +82,35 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
     >>> fo.networks.flows(fo.networks.MAX_MIN.allocate(network), by="demand").flow.round(6).to_dict()
     {'a->c': 1.0, 'b->c': 1.0}
     """
-    if isinstance(paths, bool) or not isinstance(paths, int) or paths < 1:
+    if isinstance(paths, bool) or not isinstance(paths, SupportsIndex) or paths < 1:
         raise InvalidInstance(f"paths is {paths!r}; give a whole number >= 1")
-    if isinstance(capacity, bool) or not isinstance(capacity, (str, int, float)):
-        raise InvalidInstance(f"capacity is {capacity!r}; give the name of an attribute of links, or one number")
     links = Links(graph, capacity)
     wanted = demands_of(demands, links)
-    users: list[str] = []
-    teams: list[str] = []
-    rows: list[list[int]] = []
-    fewer = 0
-    for demand in wanted:
-        routes = [*links.paths(demand.source, demand.target, paths)]
-        if not routes:
-            raise InvalidInstance(
-                f"the demand {demand.name} has no path over links with capacity; leave it out, or add links"
-            )
-        fewer += len(routes) < paths
-        users += [f"{demand.name}/{k + 1}" for k in range(len(routes))]
-        teams += [demand.name] * len(routes)
-        rows += routes
-    with_volume = [demand for demand in wanted if demand.volume < np.inf]
+    routes = {demand.name: [*links.paths(demand.source, demand.target, paths)] for demand in wanted}
+    for name, each in routes.items():
+        if not each:
+            raise InvalidInstance(f"the demand {name} has no path over links with capacity; leave it out, or add links")
+    volumes = {demand.name: demand.volume for demand in wanted if demand.volume < np.inf}
     resources, capacities = [*links.names], [*links.capacities]
-    if with_volume:
+    if volumes:
         resources.append(FLOW)
         capacities.append(2 * sum(links.capacities))  # never full: a unit of flow takes a unit of some link
-    limited = {demand.name for demand in with_volume}
-    table = np.zeros((len(users), len(resources)))
-    for path, route, team in zip(table, rows, teams, strict=True):
+    uses = np.zeros((sum(map(len, routes.values())), len(resources)))
+    uses[:, len(links.names) :] = 1.0
+    for path, route in zip(uses, chain.from_iterable(routes.values()), strict=True):
         path[route] = 1.0
-        if team in limited:
-            path[-1] = 1.0
+    fewer = sum(len(each) < paths for each in routes.values())
     return Instance(
-        table,
+        uses,
         capacities,
         weights={demand.name: demand.weight for demand in wanted},
-        users=users,
+        users=[f"{name}/{k + 1}" for name, each in routes.items() for k in range(len(each))],
         resources=resources,
         servers=[NETWORK],
-        teams={DEMAND: teams},
+        teams={DEMAND: [name for name, each in routes.items() for _ in each]},
         limits=[
-            {"name": f"volume of {d.name}", "resource": FLOW, "amount": d.volume, "of": [d.name]} for d in with_volume
+            {"name": f"volume of {name}", "resource": FLOW, "amount": volume, "of": [name]}
+            for name, volume in volumes.items()
         ],
         notes=[f"{fewer:,} of {len(wanted):,} demands have fewer than {paths} paths"] if fewer else (),
     )
@@ -129,9 +118,5 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
 
 def on_network(instance: Instance) -> bool:
     """Whether `instance` made it, or made one that it was changed from."""
-    return [*instance.servers] == [NETWORK] and DEMAND in instance.teams and all(map(is_link, instance.resources))
-
-
-def is_link(resource: str) -> bool:
-    """Whether a resource is a link, or that of volumes."""
-    return resource == FLOW or ONE_WAY in resource or BOTH_WAYS in resource
+    of_links = all(name == FLOW or ONE_WAY in name or BOTH_WAYS in name for name in instance.resources)
+    return of_links and [*instance.servers] == [NETWORK] and DEMAND in instance.teams

@@ -59,16 +59,18 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     >>> fo.networks.plot(fo.networks.MAX_MIN.allocate(network)).get_title()
     'max-min flow: 2 demands, 1 of 3 links full'
     """
-    from matplotlib.collections import LineCollection
-
     ax = new_figure(6.0, 4.2).subplots() if ax is None else ax
     check_axes(ax)
+    from matplotlib.collections import LineCollection
+
     network = OnNetwork(answer)
-    ends = [_ends(name) for name in network.link_names]
+    sign = _sign(network.link_names, graph)
+    nodes = set() if graph is None else {str(node) for node in graph}
+    ends = [_ends(name, sign, nodes) for name in network.link_names]
     at = _positions(graph, ends)
     lines = np.array([[at[a], at[b]] for a, b in ends]).reshape(-1, 2, 2)
     width = float(np.ptp(np.array([*at.values()]), axis=0).max(initial=0.0)) or 1.0
-    if any(ONE_WAY in name for name in network.link_names):
+    if sign == ONE_WAY:
         lines = _beside(lines, APART * width)
     idle = network.load <= 0
     ax.add_collection(LineCollection([*lines[idle]], colors="#d0d0d0", linewidths=0.8))
@@ -92,10 +94,19 @@ def plot(answer: Allocation, graph: nx.Graph | None = None, *, ax: Any = None) -
     return ax
 
 
-def _ends(name: str) -> tuple[str, str]:
-    """The nodes that a link is named after."""
-    a, _, b = name.partition(ONE_WAY if ONE_WAY in name else BOTH_WAYS)
-    return a, b
+def _sign(names: list[str], graph: nx.Graph | None) -> str:
+    """What is between the nodes in the names of links; where names of nodes have the other sign, the graph decides."""
+    signs = [sign for sign in (ONE_WAY, BOTH_WAYS) if all(sign in name for name in names)]
+    if len(signs) > 1 and graph is not None:
+        return ONE_WAY if graph.is_directed() else BOTH_WAYS
+    return signs[0]
+
+
+def _ends(name: str, sign: str, nodes: set[str]) -> tuple[str, str]:
+    """The nodes that a link is named after: of several possible pairs the first that is among some nodes."""
+    parts = name.split(sign)
+    pairs = [(sign.join(parts[:k]), sign.join(parts[k:])) for k in range(1, len(parts))]
+    return next((pair for pair in pairs if nodes.issuperset(pair)), pairs[0])
 
 
 def _positions(graph: Any, ends: list[tuple[str, str]]) -> dict[str, Any]:

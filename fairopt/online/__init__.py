@@ -6,7 +6,8 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 * `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
 * `Usage` and its members `VTC`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
-* `service_gap` and `longest_wait`: what a replay kept of promises.
+* `service_gap` and `longest_wait`: what a replay kept of promises. `try_promise` searches the smallest trace that
+  breaks one, a `BrokenPromise`.
 
 The files:
 
@@ -15,6 +16,7 @@ The files:
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
 * `usage`: what is remembered of users. `memory`: its formulas. `promises`: checked on replays.
+* `traces`: promises tried on random traces.
 * `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.
 * `fair`: the divisible optimum at moments of a timeline.
 """

@@ -6,6 +6,8 @@ from fairopt.online.promises import longest_wait as longest_wait
 from fairopt.online.promises import service_gap as service_gap
 from fairopt.online.task_scheduler import PlacedTask as PlacedTask
 from fairopt.online.timeline import Timeline as Timeline
+from fairopt.online.traces import BrokenPromise as BrokenPromise
+from fairopt.online.traces import try_promise as try_promise
 from fairopt.online.usage import KAI as KAI
 from fairopt.online.usage import VTC as VTC
 from fairopt.online.usage import HTCondor as HTCondor

@@ -39,8 +39,9 @@ class HierarchicalScheduler(WholeJobs):
     that can rise are scaled down to the lowest level among them. A level is the largest entry of a vector over the
     resources that are not in use everywhere, per weight. Of the teams, and users without a team, that can rise the one
     with the lowest level is next, and of a team its lowest user; ties go to the lower dominant share per weight without
-    scaling, then to the first submission. Of a user the first job that fits starts. `fairopt.HDRF` is the same with
-    divisible tasks.
+    scaling. Other ties are those of `Scheduler`, among teams as among the users of a team: of those that hold nothing
+    the one that was given least per weight while it waited is next, then whoever was served least recently, then who
+    came first. Of a user the first job that fits starts. `fairopt.HDRF` is the same with divisible tasks.
 
     Examples
     --------
@@ -83,6 +84,8 @@ class HierarchicalScheduler(WholeJobs):
         self._vectors, self._of_user, self._of_team = np.zeros((0, len(total))), np.zeros(0), np.zeros(0)
         self._held: list[list[int]] = []  # vectors in whole numbers of UNIT, so that sums are exact
         self._ratios: list[list[int]] = []  # of one task, by kind
+        self._turns = _Turns()  # of children of the root
+        self._turns_in: list[_Turns] = []  # of users, by child of the root
         self._queues: dict[tuple[int, int, int], int] = {}  # of a user, kind and size
         self._lines: list[deque[WaitingJob]] = []
         self._first = np.zeros(0)  # the first job of each queue, infinity without one
@@ -110,6 +113,7 @@ class HierarchicalScheduler(WholeJobs):
         job = self._submit(user, demands, tasks, weight, eligible, gang, math.inf)
         if child not in self._teams:
             self._teams[child] = len(self._teams)
+            self._turns_in.append(_Turns())
             self._of_team = np.append(self._of_team, 1.0 if team is None else float(self.weights.get(team, 1.0)))
         if user not in self._index:
             self._index[user] = len(self._index)
@@ -135,6 +139,8 @@ class HierarchicalScheduler(WholeJobs):
         q = self._queues[key]
         self._lines[q].append(job)
         self._first[q] = self._lines[q][0].number
+        self._turns.wait(self._teams[child], job.left)
+        self._turns_in[self._teams[child]].wait(j, job.left)
         return job.number
 
     def _can_rise(self) -> tuple[Bool, Bool]:
@@ -169,13 +175,18 @@ class HierarchicalScheduler(WholeJobs):
         sums = np.zeros((len(self._teams), self._vectors.shape[1]))
         np.add.at(sums, team_of, self._vectors)
         teams = np.unique(team_of[users])
-        team = _lowest(teams, of_team, sums.max(axis=1) / self._of_team)
-        user = _lowest(users[team_of[users] == team], level, self._vectors.max(axis=1) / self._of_user)
+        team = self._turns.lowest(teams, of_team, sums.max(axis=1) / self._of_team)
+        members = users[team_of[users] == team]
+        user = self._turns_in[team].lowest(members, level, self._vectors.max(axis=1) / self._of_user)
         queues = np.flatnonzero(fits & (self._user_of == user))
         return self._lines[int(queues[self._first[queues].argmin()])][0]
 
     def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
         user = self._index[job.user]
+        team = int(self._team_of[user])
+        share = len(rows) * max(self._ratios[job.kind]) / UNIT
+        self._turns.serve(team, number, len(rows), share / self._of_team[team])
+        self._turns_in[team].serve(user, number, len(rows), share / self._of_user[user])
         self._add(user, job.kind, len(rows))
         if not job.left:
             q = self._queues[user, job.kind, job.size]
@@ -191,7 +202,36 @@ class HierarchicalScheduler(WholeJobs):
         self._vectors[user] = [h / UNIT for h in held]
 
 
-def _lowest(among: Indices, level: Float, plain: Float) -> int:
-    """The first of the lowest level, of those with the lowest share without scaling."""
-    keys = np.lexsort((among, to_36_bits(plain[among]), to_36_bits(level[among])))
-    return int(among[keys[0]])
+class _Turns:
+    """Whose turn it is among equals: teams, or the users of one team."""
+
+    def __init__(self) -> None:
+        self.tags: dict[int, float] = {}  # the start tag of the next task, in shares per weight
+        self.latest = 0.0  # the largest start tag of tasks that have started
+        self.waiting: dict[int, float] = {}
+        self.last: dict[int, int] = {}  # the task that was started last
+
+    def wait(self, who: int, tasks: float) -> None:
+        """Add tasks; who waited for nothing till now has no claim on the past."""
+        if not self.waiting.get(who):
+            self.tags[who] = max(self.tags.get(who, 0.0), self.latest)
+        self.waiting[who] = self.waiting.get(who, 0) + tasks
+
+    def serve(self, who: int, number: int, tasks: int, amount: float) -> None:
+        """Record tasks that start, and their share per weight."""
+        self.latest = max(self.latest, self.tags[who])
+        self.tags[who] += amount
+        self.waiting[who] -= tasks
+        self.last[who] = number
+
+    def lowest(self, among: Indices, level: Float, plain: Float) -> int:
+        """The first of the lowest level, of those with the lowest share without scaling."""
+        for keys in (level, plain):
+            values = to_36_bits(keys[among])
+            among = among[values == values.min()]
+        holds = plain[among[0]] > 0
+
+        def place(who: int) -> tuple[float, ...]:
+            return 0.0 if holds else to_36_bits(self.tags[who]), self.last.get(who, -1), who
+
+        return min(among.tolist(), key=place)

@@ -33,8 +33,8 @@ def service_gap(run: Timeline, cost: Mapping[str, float] | None = None) -> tuple
     >>> fo.online.service_gap(fo.simulate([1], jobs))
     (1.0, 2.0)
     """
-    users, _, weights = _who(run)
-    costs = _costs(run, cost) / weights[users]
+    users, _, weights = who(run)
+    costs = service_per_weight(run, cost)
     n, served = len(weights), np.zeros(len(weights))
     high, low = np.full((n, n), -np.inf), np.full((n, n), np.inf)
     gap, both = 0.0, np.zeros((n, n), dtype=bool)
@@ -74,7 +74,7 @@ def longest_wait(run: Timeline, newcomers: bool = False) -> dict[str, int]:
     >>> fo.online.longest_wait(run), fo.online.longest_wait(run, newcomers=True)
     ({'A': 1, 'B': 1}, {'A': 0, 'B': 0})
     """
-    users, *_ = _who(run)
+    users, *_ = who(run)
     passed, most = np.zeros(len(run.users), dtype=int), np.zeros(len(run.users), dtype=int)
     seen = np.zeros(len(run.users), dtype=bool)
     for user, waiting in zip(users.tolist(), _waiting(run), strict=True):
@@ -85,27 +85,38 @@ def longest_wait(run: Timeline, newcomers: bool = False) -> dict[str, int]:
     return dict(zip(run.users, most.tolist(), strict=True))
 
 
-def _who(run: Timeline) -> tuple[Indices, Indices, Float]:
+def of_old_users(run: Timeline) -> dict[str, int]:
+    """How many tasks of users who had been served started while each user waited for its first one."""
+    users, *_ = who(run)
+    passed, seen = np.zeros(len(run.users), dtype=int), np.zeros(len(run.users), dtype=bool)
+    for user, waiting in zip(users.tolist(), _waiting(run), strict=True):
+        passed += seen[user] & waiting & ~seen
+        seen[user] = True
+    return dict(zip(run.users, passed.tolist(), strict=True))
+
+
+def who(run: Timeline) -> tuple[Indices, Indices, Float]:
     """The users of tasks in order of start, those of jobs, and weights of users."""
     of_job = run.table.user_of_kind[run.table.kind]
     return of_job[run.task_job], of_job, run.table.weights
 
 
-def _costs(run: Timeline, cost: Mapping[str, float] | None) -> Float:
-    """The service of each task, in order of start."""
-    kinds = run.table.kind[run.task_job]
+def service_per_weight(run: Timeline, cost: Mapping[str, float] | None) -> Float:
+    """The service of each task over its user's weight, in order of start."""
+    kinds, (users, _, weights) = run.table.kind[run.task_job], who(run)
     if cost is None:
-        return np.asarray(run.share_per_task[kinds], dtype=float)
+        return np.asarray(run.share_per_task[kinds] / weights[users], dtype=float)
     resources = run.cluster.resources
     for name in cost:
         if name not in resources:
             raise InvalidInstance(f"cost names {name!r}; {nearest(name, resources)}")
-    return np.asarray(run.table.demands[kinds] @ np.array([cost.get(name, 0.0) for name in resources]))
+    costs = run.table.demands[kinds] @ np.array([cost.get(name, 0.0) for name in resources])
+    return np.asarray(costs / weights[users])
 
 
 def _waiting(run: Timeline) -> Iterator[Bool]:
     """Which users wait just before each start."""
-    users, of_job, weights = _who(run)
+    users, of_job, weights = who(run)
     arrival, tasks = run.table.arrival, run.table.tasks
     order, arrived, left = np.argsort(arrival, kind="stable"), 0, np.zeros(len(weights))
     for user, start in zip(users.tolist(), run.start.tolist(), strict=True):

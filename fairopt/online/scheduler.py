@@ -105,24 +105,44 @@ class _Line:
 
     def first(self) -> tuple[Any, ...] | None:
         """The smallest current key."""
-        heap, counts = self.heap, self.counts
-        while heap:
-            key = heap[0]
-            if counts.get(key[-1]) is not key:
-                heappop(heap)
-            elif self.fresh is not None and (now := self.fresh(key)) is not key:
-                counts[key[-1]] = now
-                heapreplace(heap, now)
-            else:
+        while (key := self._top()) is not None:
+            if not self._refreshed(key):
                 return key
         return None
 
+    def _top(self) -> tuple[Any, ...] | None:
+        """The smallest key, which may have increased with time."""
+        heap, counts = self.heap, self.counts
+        while heap:
+            key = heap[0]
+            if counts.get(key[-1]) is key:
+                return key
+            heappop(heap)
+        return None
+
+    def _refreshed(self, top: tuple[Any, ...]) -> bool:
+        """Whether the smallest key had increased with time, and was replaced."""
+        if self.fresh is None or (now := self.fresh(top)) is top:
+            return False
+        self.counts[top[-1]] = now
+        heapreplace(self.heap, now)
+        return True
+
     def search(self, found: Callable[[_User], Any], most: int) -> tuple[Any, bool]:
-        """The first result of a function of users, in order, and whether it is conclusive after ``most`` users."""
+        """The first result of a function of users, in order, and whether it is conclusive after ``most`` users.
+
+        Where a user is in order matters only if it has a result.
+        """
         passed: list[tuple[Any, ...]] = []
+        results: dict[_User, Any] = {}
         answer = None
-        while answer is None and len(passed) <= most and (key := self.first()) is not None:
-            answer = found(key[-1])
+        while answer is None and len(passed) <= most and (key := self._top()) is not None:
+            user = key[-1]
+            result = results[user] if user in results else found(user)
+            if result is not None and self._refreshed(key):
+                results[user] = result
+                continue
+            answer = result
             passed.append(heappop(self.heap))
         for key in passed:
             heappush(self.heap, key)
@@ -613,11 +633,10 @@ class Scheduler(TaskScheduler):
 
     def _fresh(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """The current key of a user with a key, which is constant while the user is idle."""
-        user = key[-1]
-        if key[-2] == self._time or not user.held:
+        user, now = key[-1], self._time
+        if key[-2] == now or not user.held:
             return key
-        level = self.usage._level(user, self._time, self._origin)
-        return level, user.present / user.weight, user.last, user.index, self._time, user
+        return self.usage._level(user, now, self._origin), *key[1:4], now, user
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a blocked queue as one number; 0 where it changes with time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import floor, log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.online.memory import LEAST_PRIORITY, afs_penalty, decayed, kai_weight
 from fairopt.runtime.arrays import Float
+from fairopt.solve.whole.greedy import to_36_bits
 
 DAY = 86_400.0
 
@@ -95,15 +97,15 @@ class Usage:
 
     def _level(self, user: Any, now: Any, origin: Any) -> float:
         """What users are ordered by: times a factor that grows with time, it is constant while a user is idle."""
-        if self.half_life is None:
-            return float(user.turn)
+        half_life = self.half_life
+        if half_life is None:
+            return to_36_bits(float(user.turn))  # sums of thirds tie
         average: float = user.average
-        if (elapsed := now - user.since) and average != (present := user.present):
-            average = present + (average - present) * 2.0 ** (-elapsed / self.half_life)  # as remembered, inlined
+        if (since := user.since) != now and average != (present := user.present):
+            average = present + (average - present) * 2.0 ** ((since - now) / half_life)  # as remembered, inlined
         if average <= 0:
             return -math.inf
-        exponent = math.log2(average / user.weight) + (now - origin) / self.half_life
-        return (1e6 * exponent + 0.5) // 1  # to 6 digits, as round() does in three times the time
+        return floor(1e6 * (log2(average / user.weight) + (now - origin) / half_life) + 0.5)  # to 6 digits
 
     def _settle(self, user: Any, now: Any) -> None:
         """Bring a user up to now, before what it holds changes."""
@@ -415,4 +417,6 @@ def named_usage(text: str) -> Usage:
             raise InvalidBlock(f"usage {text!r}: {word!r} is no option; {fix}") from None
     if cost:
         options["cost"] = cost
+    if kind is Usage and not options:
+        raise InvalidBlock(f"usage {text!r} remembers nothing; write {name}:half_life=3600, say")
     return kind(**options)

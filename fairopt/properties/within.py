@@ -27,7 +27,6 @@ from fairopt.properties.units import quotient
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 
-WITHIN = "within the policy's constraints"
 ASIDE = "without the policy's constraints"
 LIES = "what a user gets is counted in tasks of its true demands, without the policy's constraints"
 PROBE = Instance([[2, 1], [1, 2]], [6, 6])  # on which an objective shows whether it requires something
@@ -60,8 +59,10 @@ def _requires(objective: Objective, instance: Instance) -> bool:
 
 def judged(name: str, policy: Any, instance: Instance = PROBE) -> str:
     """How a property is judged of a policy with constraints, in words; empty without constraints."""
-    if name in ("pareto", "team-pareto") and constraints_of(policy, instance):
-        return WITHIN
+    bounds = ["the policy's constraints"] if constraints_of(policy, instance) else []
+    bounds += ["the limits of the instance"] if instance.limits else []
+    if name in ("pareto", "team-pareto") and bounds:
+        return f"within {' and '.join(bounds)}"
     if not (isinstance(policy, Policy) and policy.constraints) or name in OF_ANSWERS:
         return ""
     return LIES if name in OF_LIES else ASIDE

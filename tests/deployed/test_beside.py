@@ -38,6 +38,16 @@ def test_guarantees_first_then_weights_level_by_level() -> None:
     assert table["fair"].tolist() == pytest.approx([3.25, 6.75, 3])
 
 
+def test_queues_on_different_levels_have_their_guarantees() -> None:
+    """a owns 1 and c below it 1, b owns 1, and the 1 that nobody owns is shared by a and b."""
+    root, a, b, c = (
+        Queue(name, parent, guarantee={"cpu": 1}) for name, parent in zip("zabc", ["", *"zza"], strict=True)
+    )
+    table, _ = fo.deployed.beside(fo.deployed.Kueue(), QueueTree("Kueue", (root, a, b, c)))
+    assert table["queue"].tolist() == ["b", "c"]
+    assert table["gives"].tolist() == table["fair"].tolist() == [1.5, 2.5]
+
+
 def test_what_is_owed_may_not_fit() -> None:
     queues = tuple(Queue(name, guarantee={"gpu": 2}) for name in "ab")
     table, notes = fo.deployed.beside(fo.deployed.KAI(), QueueTree("KAI", queues, {"gpu": 3}))

@@ -1,14 +1,19 @@
 """Kueue, YuniKorn and Volcano: small cases by hand, and dense steps in place of closed forms."""
 
+import random
+
 import numpy as np
 import pytest
+from oracle.hdrf import started
 
 import fairopt as fo
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import Kueue, Volcano, YuniKorn
+from fairopt.deployed import Kueue, Slurm, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
+from fairopt.deployed.go_sort import stable_in_go
 from fairopt.deployed.yunikorn import fair_share
+from fairopt.io.queues.tree import Workload
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])
@@ -44,8 +49,7 @@ def test_the_division_of_kueue_is_where_small_workloads_end() -> None:
     nodes = nodes_of(tree)
     left, step = {"a", "b", "c", "d"}, {"cpu": 0.05}
     while left:
-        name = Kueue()._next(nodes["root"], nodes, dict.fromkeys(left, step))
-        assert name is not None
+        name = Kueue()._first(nodes, {name: Workload(name, step) for name in left})
         if nodes[name].available("cpu") >= 0.05 - 1e-9:
             nodes[name].add(step)
         else:
@@ -101,10 +105,34 @@ def test_yunikorn_in_steps() -> None:
     assert YuniKorn().divide(tree)["cpu"].tolist() == pytest.approx([used[name] for name in "abcd"], abs=0.02)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_sort_of_go_is_stable(seed: int) -> None:
+    rng = random.Random(seed)
+    pairs = [(rng.randint(0, rng.choice([2, 40])), k) for k in range(rng.randint(0, 300))]
+    assert stable_in_go(pairs, lambda one, other: one[0] < other[0]) == sorted(pairs, key=lambda one: one[0])
+
+
+def test_queues_that_none_is_before_keep_their_order_in_yunikorn() -> None:
+    """Of 30 pairs one queue waits for more CPU, the other one for more memory; all share nothing yet."""
+    queues = [
+        Queue(f"{name}{k}", request={"cpu": c, "memory": 3 - c}) for k in range(30) for name, c in (("a", 1), ("b", 2))
+    ]
+    tree = QueueTree("YuniKorn", tuple(queues), {"cpu": 9, "memory": 9})
+    assert YuniKorn().order(tree) == [queue.name for queue in queues]
+
+
 def test_priority_comes_first_in_yunikorn() -> None:
     tree = QueueTree("YuniKorn", (Queue("a"), Queue("b", priority=1, request={"cpu": 3})), {"cpu": 4})
     assert YuniKorn().divide(tree)["cpu"].tolist() == [1, 3]
     assert YuniKorn(by_priority=False).divide(tree)["cpu"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("one", [YuniKorn(), Volcano("capacity"), Slurm()], ids=lambda one: one.name)
+def test_what_queues_below_may_not_use_goes_to_others(one: Deployed) -> None:
+    """b may use 1 of the 4 that its queue could have."""
+    owed = {"cpu": 4} if one == Volcano("capacity") else {}
+    queues = Queue("a", guarantee=owed), Queue("b", "a", guarantee={}, limit={"cpu": 1}), Queue("c", guarantee=owed)
+    assert one.divide(QueueTree(one.scheduler, queues, {"cpu": 8}))["cpu"].tolist() == [1, 1, 7]
 
 
 def test_volcano_keeps_what_is_reserved() -> None:
@@ -128,6 +156,26 @@ def test_blocking_nodes_of_volcano() -> None:
     table = Volcano("hdrf", 30).divide(QueueTree("Volcano", queues, {"cpu": 30, "memory": 30}))
     assert table["cpu"].tolist() == [10, 10, 10, 10, 0, 0]
     assert table["memory"].tolist() == [0, 0, 15, 0, 15, 15]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hdrf_starts_the_tasks_that_it_starts_in_fractions(seed: int) -> None:
+    """Random trees, with ties: weights of 0, jobs that ask for nothing, resources that run out."""
+    rng = random.Random(seed)
+    names, parents = ["cpu", "memory", "gpu"][: rng.randint(1, 3)], [""]
+    parents += ["" if rng.random() < 0.3 else f"q{rng.randrange(j)}" for j in range(1, rng.randint(2, 14))]
+    number = rng.randint if seed % 2 else rng.uniform
+    queues = [
+        Queue(f"q{j}", parent, number(0, 5), request={name: number(0, 9) * (rng.random() < 0.8) for name in names})
+        for j, parent in enumerate(parents)
+    ]
+    rng.shuffle(queues)
+    tree = QueueTree("Volcano", tuple(queues), {name: number(1, 40) for name in names})
+    tasks = rng.choice([1, 3, 7, 30])
+    table = Volcano("hdrf", tasks).divide(tree)
+    for name, number_of in started(tree, tasks).items():
+        parts = [(tree.by_name[name].request or {})[one] * number_of / tasks for one in names]
+        assert table.loc[name].tolist() == pytest.approx(parts)
 
 
 def test_volcano_capacity_serves_queues_that_deserve_nothing_in_turn() -> None:

@@ -55,7 +55,7 @@ def test_users_are_paths_resources_links_and_teams_demands() -> None:
     network = fo.networks.instance(TRIANGLE, [("a", "c", 2, 3), ("b", "c")], paths=2)
     assert network.users == ("a->c/1", "a->c/2", "b->c/1")
     assert network.resources == ("a->b", "a->c", "b->c", "flow")
-    assert network.demands.tolist() == [[0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 0]]
+    assert network.demands.tolist() == [[0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 1]]
     assert network.teams["team"] == ("a->c", "a->c", "b->c")
     assert network.team_weights == {"a->c": 3, "b->c": 1}
     assert "1 of 2 demands have fewer than 2 paths" in network.notes
@@ -117,6 +117,11 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (TRIANGLE, [("a",)], {}, "demands are rows"),
         (TRIANGLE, [], {}, "there are no demands"),
         (TRIANGLE, 3, {}, "demands are rows"),
+        (TRIANGLE, {("a", "c"): 2}, {}, "demands are rows .*; dict is none of them"),
+        (TRIANGLE, [("a", "c", 0)], {}, "the value is 0; give a number > 0"),
+        (TRIANGLE, [("a", "c", float("nan"))], {}, "the value is nan; give a number > 0, or nothing for no limit"),
+        (nx.DiGraph(), [("a", "b")], {}, "the graph has no links"),
+        (nx.empty_graph(2), [(0, 1)], {"capacity": 1}, "the graph has no links"),
         (TRIANGLE, [("a", "c")], {"paths": 0}, "paths is 0"),
         (TRIANGLE, [("a", "c")], {"capacity": "speed"}, "the link a->b has no 'speed'"),
         (TRIANGLE, [("a", "c")], {"capacity": True}, "capacity is True"),
@@ -199,6 +204,9 @@ def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:
         ("g.json", "[", "cannot be read as a graph"),
         ("g.graphml", "<html/>", "cannot be read as a graph"),
         ("g.csv", "a,b", "is no graph by its name"),
+        ("g.txt", "", "has no links"),
+        ("g.txt", "a,b,3", "has no links"),
+        ("g.gml", "graph [ node [ id 0 ] ]", "has no links"),
     ],
 )
 def test_a_file_that_is_no_graph(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -211,6 +219,25 @@ def test_a_capacity_of_a_file_that_is_no_number_is_named(tmp_path: Path) -> None
     (tmp_path / "g.txt").write_text("a b fast\n")
     with pytest.raises(InvalidInstance, match="the link a->b has the capacity 'fast'"):
         fo.networks.read(tmp_path / "g.txt")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c")], paths=np.int64(1), capacity=np.int64(3))
+    assert (network.users, network.capacities.tolist()) == (("a->c/1",), [[3, 3, 3]])
+
+
+@pytest.mark.parametrize("capacity", [True, None])
+def test_a_capacity_of_links_of_a_file_is_a_name_or_a_number(capacity: Any, tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b")
+    with pytest.raises(InvalidInstance, match=f"capacity is {capacity}; give the name of an attribute"):
+        fo.networks.read(tmp_path / "g.txt", capacity=capacity)
+
+
+def test_a_column_of_demands_that_means_nothing_is_named() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is in the extra networks")
+    rows = pd.DataFrame({"source": ["a"], "target": ["c"], "demand": [0.5]})
+    with pytest.raises(InvalidInstance, match="the column 'demand' is none of source, target, volume, weight"):
+        fo.networks.instance(TRIANGLE, rows)
 
 
 def test_an_attribute_that_no_link_has_is_named(tmp_path: Path) -> None:
@@ -231,7 +258,9 @@ def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
 def test_checks_are_of_demands() -> None:
     answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(TRIANGLE, [("a", "c"), ("b", "c", 0.25)]))
     assert [*fo.check(answer)] == ["team-pareto"]
-    assert fo.check(answer).ok
+    assert str(fo.check(answer)["team-pareto"]) == (
+        "within the limits of the instance, no team's total Tasks() can grow unless another's falls"
+    )
     envy = fo.check(answer, "envy-free")["envy-free"]
     assert envy.sentence.endswith("(of users, whose parts of their team's total the policy leaves open)")
 
@@ -249,6 +278,17 @@ def test_a_picture_shows_use_and_needs_the_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("links", "with_graph"), [([("x->y", "z"), ("z", "u")], False), ([("x->y", "z--w")], True), ([("x", "y")], True)]
+)
+def test_nodes_may_have_the_sign_of_the_other_kind_of_link(links: list[tuple[str, str]], with_graph: bool) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    graph = nx.Graph(links)
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(graph, [links[0]], capacity=1))
+    ax = fo.networks.plot(answer, graph if with_graph else None)
+    assert {text.get_text() for text in ax.texts} == {*graph}
+
+
+@pytest.mark.parametrize(
     ("links", "demands", "message"),
     [
         ("a b 1", "b,a", "the demand b->a has no path over links with capacity"),
@@ -263,6 +303,14 @@ def test_bad_input_of_the_command_line(tmp_path: Path, links: str, demands: str,
     code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"))
     assert code == 2
     assert message in " ".join(out.split())
+
+
+def test_a_limit_on_flow_is_a_volume_also_of_a_demand_without_one(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b 10\nb c 10\na c 4\nc a 2.5\n")
+    (tmp_path / "d.csv").write_text("source,target,volume\nb,c,3\nc,b,\n")
+    code, out = command("solve", str(tmp_path / "g.txt"), "--demands", str(tmp_path / "d.csv"), "--limit", "c->b=1flow")
+    assert code == 0, out
+    assert ["c->b", "1", "1", "1", "volume"] in [line.split() for line in out.splitlines()]
 
 
 def command(*words: str) -> tuple[int, str]:

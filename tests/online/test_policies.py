@@ -62,6 +62,21 @@ def test_teams_share_before_their_users_do():
     assert scheduler.waiting["s"] == 17 and "12 tasks running" in repr(scheduler)
 
 
+def served(jobs, weights=None):
+    scheduler = fo.online.HierarchicalScheduler([1], weights)
+    return "".join(jobs[k].user for k in fo.simulate([1], jobs, scheduler=scheduler).task_job)
+
+
+def test_one_slot_goes_to_whoever_was_served_least_recently_of_teams_and_of_their_users():
+    alone = [fo.Job("A", [1], 1, tasks=80), fo.Job("B", [1], 1, tasks=30, arrival=50)]
+    assert served(alone) == "A" * 50 + "BA" * 30
+    team = [fo.Job("a", [1], 1, tasks=30, team="x"), fo.Job("b", [1], 1, tasks=30, arrival=4, team="x")]
+    assert served(team) == "aaaa" + "ba" * 26 + "bbbb"
+    both = [*team, fo.Job("c", [1], 1, tasks=20, arrival=10, team="y")]
+    assert served(both)[10:50] == "cbca" * 10
+    assert served(both, {"x": 2})[12:57] == "cab" * 15
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_whole_tasks_come_near_the_divisible_filling_where_they_are_small(seed):
     rng = np.random.default_rng(seed)

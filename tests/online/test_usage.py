@@ -2,17 +2,22 @@
 
 import math
 import random
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from oracle import counters
 
 import fairopt as fo
-from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory
+from fairopt.online import KAI, VTC, HTCondor, Karma, Kueue, Slurm, Usage, memory, try_promise
+from fairopt.online.promises import of_old_users
+from fairopt.online.traces import in_two
+from fairopt.online.usage import named_usage
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from memory_traces import gain_of_splitting, requests, smallest_trace
+from memory_traces import requests
 
 SLOT = {"slot": 1}
 TOKENS = {"slot": 1, "prefill": 10**6, "decode": 10**6}
@@ -92,6 +97,12 @@ def test_users_who_wait_differ_by_at_most_two_tasks_under_virtual_token_counters
     assert 0 <= largest <= bound
 
 
+@pytest.mark.parametrize("seed", [*range(8), 37, 122, 132, 148])  # in the last four sums of thirds tie
+def test_virtual_token_counters_serve_as_the_algorithm_in_fractions(seed):
+    jobs, scheduler = requests(seed), fo.Scheduler(TOKENS, usage=VTC(cost=COST))
+    assert fo.simulate(TOKENS, jobs, scheduler=scheduler).task_job.tolist() == counters.served(jobs, COST)
+
+
 def test_counters_without_lift_and_of_requests_break_the_bound():
     without = [seed for seed in range(60) if (pair := gap(requests(seed), VTC(cost=COST, lift=False)))[0] > pair[1]]
     counted = [seed for seed in range(60) if (pair := gap(requests(seed), VTC(cost=SLOT)))[0] > pair[1]]
@@ -140,19 +151,77 @@ def test_where_tasks_that_fit_pass_the_first_user_no_bound_holds():
     assert waits["skip"] > 50 and waits["stop"] <= 1
 
 
-def test_the_smallest_trace_without_lift_is_a_newcomer_served_three_times_in_a_row():
-    def unfair(run):
-        largest, bound = fo.online.service_gap(run, SLOT)
-        return largest > bound
+PROMISES = ("bounded-difference", "no-starvation", "newcomers", "splitting")
+PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
+ROWS = PAGE.read_text().partition("| rule | bounded difference")[2].partition("\n\n")[0].splitlines()[2:]
+TABLE = [row.strip("| ").split(" | ") for row in ROWS]
 
-    found = smallest_trace(VTC(cost=SLOT, lift=False), unfair)
-    assert [(job.tasks, job.arrival) for job in found] == [(4, 0), (3, 3)]
-    assert smallest_trace(VTC(cost=SLOT), unfair, tries=100) is None
+
+def jobs_of(text):
+    found = re.findall(r"(\w): (\d+) tasks?(?: of (\d) prefill, (\d) decode)? from (\d+)", text)
+    assert len(found) == text.count(" from ")
+    return [
+        fo.Job(
+            user, {"slot": 1} | ({"prefill": int(p), "decode": int(d)} if p else {}), 1, tasks=int(n), arrival=int(at)
+        )
+        for user, n, p, d, at in found
+    ]
+
+
+@pytest.mark.parametrize("cells", TABLE, ids=[cells[0] for cells in TABLE])
+def test_promises_are_kept_or_broken_as_the_page_says(cells):
+    short = {"half_life": 20, "sampling": 1}
+    names = {kind.__name__: kind for kind in (Usage, VTC, Slurm, HTCondor, Kueue, KAI, Karma)}
+    names |= {"default": None, "SLOT": SLOT, "COST": COST, "SHORT": short}
+    usage = eval(cells[0].strip("`"), names)
+    cost = COST if isinstance(usage, VTC) else SLOT
+    for k, cell in enumerate(cells[1:]):
+        options = {"cost": cost, "capacities": {"slot": (1, 3)[k % 2]}}
+        promise = PROMISES[k // 2]
+        if cell == "kept":
+            assert try_promise(promise, usage, tries=25, seed=k + 1, **options) is None
+            continue
+        jobs = jobs_of(cell)
+        broken = try_promise(promise, usage, traces=[jobs], **options)
+        assert broken.jobs == tuple(jobs)  # nothing smaller breaks it
+
+
+def test_newcomers_wait_for_newcomers_and_a_second_name_is_worth_a_slot_under_every_rule():
+    assert len(TABLE) == 12
+    jobs = [fo.Job("A", {"slot": 1}, 1, tasks=2), fo.Job("B", {"slot": 1}, 1)]
+    for usage in (None, Usage(20.0), Slurm(sampling=1), Kueue(sampling=1), KAI(sampling=1), Karma(sampling=1)):
+        assert try_promise("newcomers", usage, tries=30) is None
+        broken = try_promise("splitting", usage, traces=[jobs], capacities={"slot": 1})
+        assert broken.sentence == "A has started 2 tasks by time 1 under two names, 1 under one"
+
+
+def test_a_newcomer_who_waits_for_others_is_seen():
+    assert try_promise("newcomers", traces=[[]]) is None
+    jobs = [fo.Job("A", [1], 1, tasks=9), fo.Job("B", [1], 1, tasks=2, arrival=5)]
+    run = fo.simulate([1], jobs, scheduler=fo.Scheduler([1], order="arrival"))
+    assert of_old_users(run) == {"A": 0, "B": 4}
+
+
+def test_a_broken_promise_is_a_file_that_breaks_it_again(tmp_path):
+    usage = VTC(cost=COST, lift=False)
+    broken = try_promise("bounded-difference", usage, tries=100)
+    assert str(broken).startswith(broken.sentence + "; A: 3 tasks of ")
+    with pytest.raises(fo.errors.InvalidBlock, match=r"give a name that ends in \.csv"):
+        broken.to_csv(tmp_path / "trace.json")
+    jobs = fo.online.read_jobs(broken.to_csv(tmp_path / "trace.csv"), fo.Instance([], broken.capacities))
+    again = try_promise("bounded-difference", usage, traces=[jobs.jobs], capacities=broken.capacities)
+    assert again.sentence == broken.sentence
 
 
 def test_splitting_pays_unless_weights_are_split_too():
-    jobs = [fo.Job(user, [1], 1, tasks=1) for user in "AB" * 30]
-    assert gain_of_splitting([1], jobs, "A", VTC(cost={"resource1": 1}), until=30) == 5
+    jobs = [fo.Job(user, [1], 1) for user in "AB" * 30]
+    counts = []
+    for trace in (jobs, in_two(jobs, "A")):
+        run = fo.simulate([1], trace, scheduler=fo.Scheduler([1], usage=VTC(cost={"resource1": 1})))
+        counts.append(sum(jobs[k].user == "A" for k in run.task_job[:30]))
+    assert counts == [15, 20]
+    three = in_two([fo.Job("A", [1], 1, tasks=3), fo.Job("A", [1], 1, tasks=2)], "A")
+    assert [(job.user, job.tasks) for job in three] == [("A 1", 2), ("A 2", 1), ("A 1", 1), ("A 2", 1)]
 
 
 def test_one_decay_is_that_of_many_samples_with_constant_use():
@@ -223,6 +292,14 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: memory.decayed(1, 1, 1, 0), "half_life is 0"),
         (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
         (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
+        (lambda: try_promise("no-starvations"), "promise is 'no-starvations'; did you mean 'no-starvation'"),
+        (lambda: try_promise("splitting", 5), "usage is 5; give one such as"),
+        (lambda: try_promise("splitting", traces=[fo.Job("A", [1], 1)]), "traces holds a job; give a list of lists"),
+        (lambda: try_promise("splitting", traces=5), "traces is 5; give a list of lists of Job"),
+        (lambda: try_promise("splitting", capacities=[1]), "give a dict by resource, such as {'slot': 3}"),
+        (lambda: try_promise("splitting", cost={"slot": -1}), "the cost of 'slot' is -1; give a finite number >= 0"),
+        (lambda: named_usage("decayed"), "'decayed' remembers nothing; write decayed:half_life=3600, say"),
+        (lambda: try_promise("splitting", tries=0), "tries is 0; give a whole number, 1 or more"),
         (lambda: fo.Scheduler([1], usage=Usage(5), half_life=5), "leave one of the two out"),
         (lambda: fo.Scheduler([1], usage=Usage(5), order="arrival"), "leave half_life and usage out"),
     ],

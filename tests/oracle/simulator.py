@@ -7,6 +7,7 @@ EASY backfilling, DRF and hierarchical DRF; tasks go to the first server where t
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -135,19 +136,34 @@ class Cluster:
         for task in self.running():  # the sum of dominant shares of tasks
             parts = [d / c for d, c in zip(self.demands[task.job], self.total, strict=True) if c]
             share[self.jobs[task.job].user] += max(parts)
-        turns = {user: Fraction(0) if share[user] else turn for user, turn in self.turns(weight).items()}
-        served = {self.jobs[task.job].user: number for number, task in enumerate(self.started)}
+        turns = {user: Fraction(0) if share[user] else turn for user, turn in self.turns(weight, self.user).items()}
+        served = self.served(self.user)
         rank = {u: (share[u] / weight[u], turns[u], served.get(u, -1), users.index(u)) for u in users}
         return self.first(sorted(self.waiting(), key=lambda k: rank[self.jobs[k].user]))
 
-    def turns(self, weight: dict[str, Fraction]) -> dict[str, Fraction]:
-        """What each user was given per weight, from what had been given when it began to wait."""
+    def user(self, k: int) -> Any:
+        return self.jobs[k].user
+
+    def child(self, k: int) -> Any:
+        """The team of a job's user, or the user."""
+        job = self.jobs[k]
+        return ("team", job.team) if job.team else ("user", job.user)
+
+    def served(self, name: Callable[[int], Any]) -> dict[Any, int]:
+        """The last task of each user, or of what else is a name of a job."""
+        return {name(task.job): number for number, task in enumerate(self.started)}
+
+    def turns(
+        self, weight: dict[Any, Fraction], name: Callable[[int], Any], of: Callable[[int], bool] = lambda _: True
+    ) -> dict[Any, Fraction]:
+        """What each name of some jobs was given per weight, from what had been given when it began to wait."""
         events = [(Fraction(self.jobs[k].arrival), 0, place, k) for place, k in enumerate(self.order)]
         events = [event for event in events if event[0] <= self.now]
         events += [(task.start, 1, place, task.job) for place, task in enumerate(self.started)]
-        turns, waits, latest, gangs = dict[str, Fraction](), dict[str, int](), Fraction(0), set[int]()
+        events = [event for event in events if of(event[-1])]
+        turns, waits, latest, gangs = dict[Any, Fraction](), dict[Any, int](), Fraction(0), set[int]()
         for _, starts, _, k in sorted(events):
-            job, user = self.jobs[k], self.jobs[k].user
+            job, user = self.jobs[k], name(k)
             if not starts:
                 if not waits.get(user):
                     turns[user] = max(turns.get(user, Fraction(0)), latest)
@@ -179,22 +195,34 @@ class Cluster:
         children: dict[Any, list[str]] = {}
         for user in users:
             children.setdefault(("team", team[user]) if team[user] else ("user", user), []).append(user)
+        of_child = {
+            child: Fraction(self.of_team.get(child[1], 1)) if child[0] == "team" else weight[child[1]]
+            for child in children
+        }
+        turns, served = self.turns(of_child, self.child), self.served(self.child)
         best = []
         for place, (child, members) in enumerate(children.items()):
             rising = [user for user in members if user in next_of]
             if not rising:
                 continue
-            by = Fraction(self.of_team.get(child[1], 1)) if child[0] == "team" else weight[child[1]]
+            by = of_child[child]
             low = min(levels[user] for user in rising)
             scaled, plain = [Fraction(0)] * len(self.total), [Fraction(0)] * len(self.total)
             for user in members:
                 factor = low / levels[user] if user in rising and levels[user] > low else Fraction(1)
                 scaled = _less(scaled, [-factor * v for v in vectors[user]])
                 plain = _less(plain, [-v for v in vectors[user]])
-            best.append((level(scaled, by), max(plain) / by, place, rising))
+            turn = Fraction(0) if any(plain) else turns[child]
+            best.append((level(scaled, by), max(plain) / by, turn, served.get(child, -1), place, child, rising))
         if not best:
             return None
-        return next_of[min(min(best)[3], key=lambda user: (levels[user], own[user], users.index(user)))]
+        *_, child, rising = min(best)
+        turns, served = self.turns(weight, self.user, lambda k: self.child(k) == child), self.served(self.user)
+        rank = {
+            u: (levels[u], own[u], Fraction(0) if own[u] else turns[u], served.get(u, -1), users.index(u))
+            for u in rising
+        }
+        return next_of[min(rising, key=rank.__getitem__)]
 
 
 def _less(row: list[Fraction], other: list[Fraction]) -> list[Fraction]:

@@ -1,7 +1,9 @@
 """Gavel's policies (Narayanan et al. 2020) on the cases of its tests, beside its own programs written by hand in CVXPY.
 
 The numbers are those of ``scheduler/tests/policies_tests.py``, ``water_filling_tests.py`` and
-``water_filling_tests_hierarchical.py`` of stanford-futuredata/gavel. Only its first case asserts something.
+``water_filling_tests_hierarchical.py`` of stanford-futuredata/gavel. Of these `test_isolated` asserts a number, and
+`test_allox` that running jobs stay where they are: AlloX gives whole GPUs by a matching, and `test_gandiva` pairs jobs
+at random, so neither is a program of shares. The others assert nothing.
 """
 
 import random
@@ -219,6 +221,22 @@ def test_max_min_fairness_with_packing() -> None:
     assert answer.objective == pytest.approx(value, rel=1e-6)
 
 
+def test_water_filling_with_packing() -> None:
+    """The smaller level is that of max-min; the other then rises, as Gavel's second program says."""
+    alone, both, constraints = pair_program()
+    normal = RATES.sum(axis=1)
+    of = tuple(map(frozen, works(RATES, PAIR), normal))
+    least = fo.Policy(Smallest(of)).allocate(packed()).objective
+    assert least == pytest.approx(3 / 6)  # an hour on the V100, the most that job 1 can have
+    rises = best(
+        cp.Maximize(done(alone, both, 0) / normal[0]), [*constraints, done(alone, both, 1) / normal[1] >= least]
+    )
+    levels = ServiceLevel(of[1], least * (1 - 1e-9))
+    answer = fo.Policy(fo.Total(PairedWork((of[0],), (1.0, 1.0, 1.0))), [levels]).allocate(packed())
+    assert answer.certificate.ok
+    assert answer.objective == pytest.approx(rises, rel=1e-6) == pytest.approx(2 / 3.5, rel=1e-6)
+
+
 def test_max_min_fairness_with_packing_of_types_of_jobs() -> None:
     """Gavel has hours of a job beside each type of job, those of A beside B equal to those of B beside A."""
     rates, pair = np.array([[2, 1, 0.5], [10, 5, 2.5]]), np.array([[1, 0.5, 0.25], [5, 2.5, 1.25]])
@@ -263,7 +281,10 @@ def test_sum_of_throughput_per_price_with_packing_and_service_levels(prices: tup
 
 
 def drawn(rng: random.Random, entities: int = 0) -> tuple[fo.Instance, Any, Any, Any]:
-    """The 300 jobs on 64 GPUs of each type that Gavel's tests draw: also normal throughputs, weights and entities."""
+    """The 300 jobs on 64 GPUs of each type that Gavel's tests draw: also normal throughputs, weights and entities.
+
+    Jobs of entities have the rates at which Gavel's first program raises them as weights.
+    """
     of_entity = [[rng.randint(0, 1), rng.randint(1, 5)] for _ in range(entities)]  # the policy inside it, its weight
     rates, factors, weights, entity = [], [], [], []
     for _ in range(300):
@@ -278,6 +299,11 @@ def drawn(rng: random.Random, entities: int = 0) -> tuple[fo.Instance, Any, Any,
             teams={"team": [f"entity{e}" for e in entity]},
             weights={f"entity{e}": w for e, (_, w) in enumerate(of_entity)},
         )
+        for e, (fair, of) in enumerate(of_entity):
+            inside = [j for j in range(300) if entity[j] == e]
+            total = sum(weights[j] for j in inside)
+            for j in inside:  # else first in, first out: only the first job rises
+                weights[j] = of * weights[j] / total if fair else of * (j == inside[0])
     slices = on_slices(np.array(rates), [64] * 3)
     return jobs, tuple((slices / np.array(factors)).tolist()), np.array(weights), np.array(entity)
 
@@ -306,6 +332,30 @@ def test_two_levels_of_300_jobs_in_10_entities_are_certified() -> None:
     value = best(cp.Maximize(cp.min(of_entity @ levels)), base(hours, [64] * 3, jobs.demands[:, 0]))
     assert (answer.share(share) / weights).min() == pytest.approx(value, rel=1e-6)
     assert len({*entity.tolist()}) == 10
+
+
+@dataclass(frozen=True, repr=False)
+class Rise(fo.Objective):
+    """How far levels rise together from zero, each at its rate."""
+
+    share: fo.Share
+    rates: tuple[float, ...]
+
+    def expression(self, model: Any) -> Any:
+        return cp.min(cp.hstack([model.share(self.share)[j] / rate for j, rate in enumerate(self.rates) if rate]))
+
+
+def test_the_first_program_of_two_levels_of_300_jobs() -> None:
+    """Entities are fair or first in, first out inside, as Gavel draws them."""
+    jobs, normal, rates, _ = drawn(random.Random(0), 10)
+    rising = np.flatnonzero(rates)
+    assert 10 < len(rising) < 300
+    hours = cp.Variable((300, 3), nonneg=True)
+    levels = cp.sum(cp.multiply(jobs.rates / np.array(normal)[:, None], hours), axis=1)
+    value = best(cp.Maximize(cp.min(levels[rising] / rates[rising])), base(hours, [64] * 3, jobs.demands[:, 0]))
+    answer = fo.Policy(Rise(Throughput(normal), tuple(rates.tolist()))).allocate(jobs)
+    assert answer.certificate.ok
+    assert answer.objective == pytest.approx(value, rel=1e-6)
 
 
 def entities(seed: int, types: int) -> tuple[fo.Instance, Throughput, Any]:

@@ -155,9 +155,23 @@ class _WithQuotas(Object):
         return any(resource in group.covered for group in self.groups)
 
 
+class _Borrowing(Part):
+    policy: str = "Never"
+    maxPriorityThreshold: int | None = None
+
+
+class Preemption(Part):
+    """Whom workloads of a queue may preempt; `borrowWithinCohort` is not of fair sharing."""
+
+    reclaimWithinCohort: str = "Never"
+    withinClusterQueue: str = "Never"
+    borrowWithinCohort: _Borrowing | None = None
+
+
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for the namespaces that it selects; without a selector for none."""
 
+    preemption: Preemption = at("spec", "preemption", default=Preemption)
     cohort: str = at("spec", "cohortName", default="", older=("spec", "cohort"))
     stop: str = at("spec", "stopPolicy", default="None")
     namespaces: NamespaceSelector | None = at("spec", "namespaceSelector", default=None)
@@ -228,6 +242,7 @@ class Assignment(Part):
     name: str = "main"
     flavors: dict[str, str] = Field(default_factory=dict)
     count: int | None = Field(None, ge=0)
+    resourceUsage: dict[str, Quantity] = Field(default_factory=dict)
 
 
 class _Admission(Part):
@@ -290,6 +305,11 @@ class Workload(InNamespace):
         """What Kueue admitted of a set of pods, in no flavor if it does not say."""
         given = (one for one in self.admission.podSetAssignments if one.name == part.name)
         return next(given, Assignment(name=part.name, count=None))
+
+    @property
+    def admitted_at(self) -> str:
+        """When Kueue reserved quota for it, as Kubernetes writes times."""
+        return next((one.lastTransitionTime for one in self.conditions if one.type == "QuotaReserved"), "")
 
     @property
     def finished(self) -> bool:

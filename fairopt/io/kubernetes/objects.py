@@ -76,6 +76,7 @@ class Condition(Part):
 
     type: str = ""
     status: str = ""
+    lastTransitionTime: str = ""
 
 
 class Node(Object):
@@ -91,10 +92,14 @@ class Node(Object):
     capacity: _Amounts = at("status", "capacity", default=dict)
 
     @property
+    def ready(self) -> bool:
+        """Whether nothing says that it is not ready."""
+        return all(one.type != "Ready" or one.status == "True" for one in self.conditions)
+
+    @property
     def closed(self) -> bool:
         """Whether it takes no new pods: it is cordoned, or not ready."""
-        not_ready = any(one.type == "Ready" and one.status != "True" for one in self.conditions)
-        return self.unschedulable or not_ready or any(taint.key in _NOT_READY for taint in self.taints)
+        return self.unschedulable or not self.ready or any(taint.key in _NOT_READY for taint in self.taints)
 
     @property
     def has(self) -> dict[str, Fraction]:
@@ -129,6 +134,7 @@ class PodSpec(Placement):
     resources: _Resources = Field(default_factory=_Resources)
     overhead: _Amounts = Field(default_factory=dict)
     nodeName: str = ""
+    schedulerName: str = ""
     topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
     schedulingGates: list[Any] = Field(default_factory=list)
     resourceClaims: object = None

@@ -436,7 +436,7 @@ class Queues:
         """Whether some flavor of each group has, or may borrow, of all that tasks request."""
         branch = self._cohorts.queues[queue]
         return all(
-            any(all(branch.at_most((flavor.name, name)) > 0 for name in names) for flavor in group.flavors)
+            any(all(branch.potential((flavor.name, name)) > 0 for name in names) for flavor in group.flavors)
             for group in self._found.cluster_queues[queue].groups
             if (names := [name for name in group.covered if tasks.spec.requests(name)])
         )
@@ -467,7 +467,7 @@ class Queues:
                 )
                 for queue, on in mine.items()
             }
-            nominal = {queue: self._cohorts.queues[queue].quotas[flavor, resource].nominal for queue in mine}
+            nominal = {queue: self._cohorts.queues[queue].nominal[flavor, resource] for queue in mine}
             unused = [f"{resource} of {flavor} of {queue}" for queue in mine if nominal[queue] and not wanted[queue]]
             self._notes.add("{quota} of flavors where no pod of their queue may run {counts} for nothing", *unused)
             needed = sum(min(nominal[queue], wanted[queue]) for queue in mine)
@@ -480,7 +480,7 @@ class Queues:
                 amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
                 of_team[queue].append(Quota(resource, amount, {queue: on}))
             limits += self._limits((flavor, resource), wanted, mine, servers)
-        nested = any(one.above for one in self._cohorts.cohorts.values())
+        nested = any(one.parent for one in self._cohorts.cohorts.values())
         outer = self._of_cohorts(most, masks, names) if nested else {}
         checked = [name for name in of_queue if self._found.cluster_queues[name].has_checks]
         self._notes.add("{cluster queue} with admission checks: not modelled", *checked)
@@ -521,11 +521,13 @@ class Queues:
         for cohort in sorted(depth, key=lambda name: -depth[name]):
             branch = self._cohorts.cohorts[cohort]
             inside = [queue for queue, path in paths.items() if cohort in path]
-            if branch.above is not None:
+            if branch.parent is not None:
                 out[names[cohort]] = (
                     inside,
                     [
-                        Quota(cell[1], branch.of_subtree(cell) + one.amount, {q: masks[q][cell] for q in one.queues})
+                        Quota(
+                            cell[1], branch.quota.get(cell, 0.0) + one.amount, {q: masks[q][cell] for q in one.queues}
+                        )
                         for cell, of_cell in wanted.items()
                         for one in self._cohorts.uses(branch, cell, of_cell)
                     ],
@@ -638,7 +640,7 @@ class Queues:
     def _places_in(self, queue: str, group: ResourceGroup, servers: Servers) -> dict[tuple[str, str], Bool]:
         branch, names = self._cohorts.queues[queue], [one.name for one in group.flavors]
         on = np.array([self.servers_of(name, servers) for name in names]).reshape(len(names), len(servers.nodes))
-        some = {of: np.array([branch.at_most((name, of)) > 0 for name in names]) for of in sorted(group.covered)}
+        some = {of: np.array([branch.potential((name, of)) > 0 for name in names]) for of in sorted(group.covered)}
         number = np.zeros(on.shape)
         for of, has_quota in some.items():
             there = np.array([of == PODS or node.has.get(of, 0) > 0 for node in servers.nodes], dtype=np.bool_)
@@ -664,7 +666,7 @@ class Queues:
 
     def _masks(self, queue: str, servers: Servers) -> dict[tuple[str, str], Bool]:
         """The places of which the queue has a quota."""
-        quotas = self._cohorts.queues[queue].quotas
+        quotas = self._cohorts.queues[queue].nominal
         return {cell: on for cell, on in self.places(queue, servers).items() if cell in quotas}
 
     def held_on(self, tasks: Tasks, able: Bool, servers: Servers) -> Bool:

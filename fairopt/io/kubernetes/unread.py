@@ -119,7 +119,8 @@ def note_unread(
     if others:
         notes.say(f"the kinds that are read: {', '.join(sorted(read))}")
     notes.add("{PodGroup} with pods that start together or not at all: counted one by one", *gangs)
-    for key in () if teams else (key for key in _QUEUES[1:] if key not in LABELS.get(of, ())):
+    read_marks = (*LABELS[of], QUEUE) if of else ()
+    for key in () if teams else (key for key in _QUEUES[1:] if key not in read_marks):
         marked = [pod.name for pod in pods if key in pod.labels or key in pod.annotations]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"
         notes.add(what, *marked, key=key)

@@ -7,6 +7,7 @@ nothing beyond the quota (``docs/queues`` of KAI).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from fairopt.errors import InvalidInstance
@@ -17,7 +18,7 @@ from fairopt.io.queues.tree import Queue
 GROUPS = ("scheduling.run.ai", "kai.scheduler")
 LABELS = ("kai.scheduler/queue", "runai/queue")
 DEFAULT = "default-queue"
-_UNITS = {"gpu": 1.0, "cpu": 1e-3, "memory": 1e6 / 2**30}  # in pieces, cores and GiB
+UNITS = {"gpu": 1.0, "cpu": 1e-3, "memory": 1e6 / 2**30}  # in pieces, cores and GiB
 _NOT_MODELLED = ("preemptMinRuntime", "reclaimMinRuntime")
 _FIX = "give a number >= 0, or -1 for no limit"
 
@@ -27,7 +28,7 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
     spec = item.get("spec") or {}
     guarantee, limit, weights = {}, {}, {}
     notes = {key: str(spec[key]) for key in _NOT_MODELLED if spec.get(key) is not None}
-    for resource, unit in _UNITS.items():
+    for resource, unit in UNITS.items():
         given = part_of(spec, "resources", resource)
         if given is None:
             continue
@@ -51,6 +52,15 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
         limit,
         weights=weights,
         priority=None if priority is None else int(number(priority, f"{place}.spec.priority", -(2.0**31))),
+        created=_seconds(part_of(item, "metadata", "creationTimestamp")),
         notes=notes,
         place=place,
     )
+
+
+def _seconds(time: Any) -> float:
+    """A time of Kubernetes in seconds since 1970, 0 where there is none."""
+    try:
+        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else 0.0
+    except ValueError:
+        return 0.0

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import objects_of
-from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.documents import data_of_file, data_of_text, documents_in_folder, objects_of
+from fairopt.io.files import SNAPSHOT
+from fairopt.io.json_text import shown
 from fairopt.io.queues import kueue, yarn
-from fairopt.io.queues.kubernetes_objects import trees_of_objects
+from fairopt.io.queues.kubernetes_objects import LABELS, trees_of_objects
+from fairopt.io.queues.pods import with_work
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.yarn import place_of, root_of
 from fairopt.io.slurm import accounts
@@ -61,7 +63,7 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]], of_kueue: bool = Fal
 
 
 def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
-    """The queues in a file of any format.
+    """The queues in a file of any format, or in the files of YAML and JSON in a folder.
 
     Examples
     --------
@@ -71,19 +73,29 @@ def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
     >>> [(queue.name, queue.weight) for queue in tree_of_file(file).queues]
     [('root.ml', 2.0)]
     """
-    name, text = os.fspath(path), read_text(path, _EXPECTED)
-    found = tree_of_text(text, name)
+    name = os.fspath(path)
+    if os.path.isdir(path):
+        documents = [(data, f"{name}/{place}") for data, place in documents_in_folder(Path(path))]
+    elif name.lower().endswith(SNAPSHOT):
+        documents = [(data_of_file(path, _EXPECTED), name)]
+    else:
+        text = read_text(path, _EXPECTED)
+        if (found := tree_of_text(text, name)) is not None:
+            return found
+        documents = _documents(text, name)
+    found = tree_of_documents(documents, of_kueue=True)
     if found is None:
-        found = tree_of_documents(_documents(text, name), of_kueue=True)
-    if found is None:
-        raise InvalidInstance(f"{name} holds no queues; {_EXPECTED}")
-    return found
+        where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
+        raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
+    if found.scheduler not in LABELS:
+        return found
+    return with_work(found, objects_of([one for one in documents if isinstance(one[0], Mapping)], ""), name)
 
 
 def _documents(text: str, name: str) -> list[tuple[Any, str]]:
     """The documents of JSON or YAML in a text, with their places."""
     if text.lstrip().startswith("{"):
-        return [(json_of_text(text, name, _EXPECTED), name)]
+        return [(data_of_text(text, name, _EXPECTED, False), name)]
     found = documents_of_yaml(text, name)
     return [(data, f"{name}, document {number}" if len(found) > 1 else name) for data, number in found]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.json_text import shown
@@ -43,7 +44,7 @@ class Queue:
     created : float
         When it was made; equal queues are served in this order, then by name (KAI).
     notes : mapping of str to str
-        What else its file says, by the name that it has there.
+        What else its file says, by the name that it has there, such as ``withinClusterQueue`` (Kueue).
     place : str
         Where it stands, for messages.
 
@@ -72,6 +73,19 @@ class Queue:
     created: float = 0.0
     notes: Mapping[str, str] = field(default_factory=dict)
     place: str = field(default="", compare=False)
+
+
+class Workload(NamedTuple):
+    """A workload: its queue, what it uses or asks for, its priority, when it was made, and its name.
+
+    In a list of those that run the one admitted first stands first.
+    """
+
+    queue: str
+    uses: Mapping[str, float]
+    priority: int = 0
+    created: float = 0.0
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -409,9 +409,9 @@ def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners
         cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
     )
     return [
-        quota_of(name, resource, flavor, Fraction(branch.at_most((flavor, resource))))
+        quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
         for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items()
-        for flavor, resource in branch.quotas
+        for flavor, resource in branch.nominal
     ]
 
 

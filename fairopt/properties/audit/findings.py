@@ -9,6 +9,7 @@ import json
 import math
 import platform
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,24 @@ from fairopt.runtime.lazy import later
 FORMAT = "fairopt.audit/1"
 
 
+class Evidence(ABC):
+    """What shows that a property fails: in words, by how much, and where."""
+
+    sentence: str
+    margin: float
+    verified: str
+
+    @builtins.property
+    @abstractmethod
+    def where(self) -> str:
+        """All numbers in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; {self.where} (verified: {self.verified})"
+
+
 @dataclass(frozen=True)
-class Witness:
+class Witness(Evidence):
     """An instance on which a property fails, verified by an independent computation.
 
     Attributes
@@ -70,8 +87,10 @@ class Witness:
     verified: str
     changed: Instance | None = None
 
-    def __str__(self) -> str:
-        return f"{self.sentence}; {numbers(self.instance)} (verified: {self.verified})"
+    @builtins.property
+    def where(self) -> str:
+        """All numbers in one line."""
+        return numbers(self.instance)
 
 
 @dataclass(frozen=True)
@@ -112,7 +131,7 @@ class Finding:
     skipped : int
         Number of instances outside the mechanism's domain or excluded by the conditions.
     witness : Witness or None
-        Where the property is refuted.
+        Where the property is refuted; of a deployed scheduler it has a ``tree`` in place of the instance.
     searched : str
         The instances that were searched, in words.
     seconds : float
@@ -265,7 +284,7 @@ class AuditReport(ByProperty[Finding]):
         rows = []
         for f in self.findings:
             w = f.witness
-            shown = ("", "", "") if w is None else (w.sentence, numbers(w.instance), w.verified)
+            shown = ("", "", "") if w is None else (w.sentence, w.where, w.verified)
             rows.append(
                 {
                     "property": f.property,
@@ -348,7 +367,7 @@ class AuditReport(ByProperty[Finding]):
 
     def _row(self, entry: Finding) -> tuple[bool, tuple[str, ...]]:
         w = entry.witness
-        shown = [] if w is None else [w.sentence, numbers(w.instance), f"verified: {w.verified}"]
+        shown = [] if w is None else [w.sentence, w.where, f"verified: {w.verified}"]
         by = "" if w is None else percent(w.margin)
         return entry.refuted, (entry.property, entry.verdict, by, "\n".join([*shown, *entry.remarks()]))
 

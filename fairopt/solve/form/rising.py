@@ -25,6 +25,7 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUN
 from fairopt.solve.form.program import RISES, Program
 from fairopt.solve.form.program_rows import BlockRows
 
+LEAST_STEP = 1e-3  # of what a number could be alone: large beside `RISES`
 STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
 
 
@@ -224,7 +225,8 @@ class _Linear:
             Rows(pairs.totals[limits], program.high[limits]),
             Rows(sp.hstack([-pairs.by_number(self.per_task, self.numbers), sp.eye_array(n)]), -self.base, unit=1.0),
         ]
-        least, most = (np.repeat(bounds, [len(pairs), n]) for bounds in ((0.0, -1.0), (np.inf, 1.0)))
+        step = max(1.0 / max(int(some.sum()), 1), LEAST_STEP)
+        least, most = (np.repeat(bounds, [len(pairs), n]) for bounds in ((0.0, -1.0), (np.inf, step)))
         found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
         if found is None:
             return None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed, request_of, resources_of
-from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes
-from fairopt.io.queues.teams import labels_of, positive
+from fairopt.io.queues.teams import positive
 from fairopt.policies.kueue import Kueue as Surplus
 from fairopt.runtime.lazy import pandas
 
@@ -54,7 +54,7 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     for name in resources_of(mine):
         try:
             fair = _fair(mine, name, notes)
-        except (Infeasible, InvalidInstance, OutOfDomain) as error:
+        except (Infeasible, InvalidInstance, NotCertified, OutOfDomain) as error:
             notes.say(f"{name}: no certified answer: {error}")
             fair = {}
         leaves = [queue.name for queue in mine.leaves]
@@ -70,13 +70,20 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     if not leaves:
         return {}
     most = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in leaves]
-    labels = labels_of({queue.name: tree.above(queue.name) for queue in leaves})
-    teams: dict[str, Any] = {label: [of.get(queue.name) for queue in leaves] for label, of in labels.items()}
+    paths = [[*reversed(tree.above(queue.name)), queue.name] for queue in leaves]
+    teams: dict[str, Any] = {
+        f"level{k}": [path[k] if k < len(path) else None for path in paths] for k in reversed(range(tree.levels))
+    }
     here = {team for of in teams.values() for team in of if team is not None}
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
-    weights = positive({one: _weight(tree.by_name[one], name) for one in sorted(here)}, what, notes)
+    weights = positive({one: weight_of(tree.by_name[one], name) for one in sorted(here)}, what, notes)
     most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
-    owed = {one: {name: amount} for one in sorted(here) if (amount := _owed(tree, one, name, most_of)) > 0}
+    flat = len(teams) == 1  # users are the queues then, which the methods for users solve faster
+    owed = {
+        one: amount if flat else {name: amount}
+        for one in sorted(here)
+        if (amount := owed_of(tree, one, name, most_of)) > 0
+    }
     limits = [
         {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
         for one in sorted(here - most_of.keys())
@@ -85,10 +92,10 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     instance = Instance(
         [[1.0]] * len(leaves),
         [tree.total()[name]],
-        users=[f"tasks of {queue.name}" for queue in leaves],
+        users=[queue.name if flat else f"tasks of {queue.name}" for queue in leaves],
         resources=[name],
-        teams=teams,
-        innermost_first=list(teams),
+        teams={} if flat else teams,
+        innermost_first=None if flat else list(teams),
         weights=weights,
         guarantees=owed or None,
         limits=limits or None,
@@ -100,19 +107,19 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     }
 
 
-def _weight(queue: Queue, name: str) -> float:
+def weight_of(queue: Queue, name: str) -> float:
     """Its weight for a resource."""
     return queue.weights.get(name, queue.weight)
 
 
-def _owed(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+def owed_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
     """What a queue is owed, as far as it and the queues below it ask for so much."""
     below = tree.children[one]
-    able = sum(_able(tree, child.name, name, most) for child in below) if below else most[one]
+    able = sum(able_of(tree, child.name, name, most) for child in below) if below else most[one]
     return min(tree.by_name[one].guarantee.get(name, 0.0), able)
 
 
-def _able(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
+def able_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
     """The most that a queue can use."""
     below, limit = tree.children[one], tree.by_name[one].limit.get(name, math.inf)
-    return min(limit, sum(_able(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))
+    return min(limit, sum(able_of(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))

@@ -26,7 +26,7 @@ demo: $(DEMO_STAMP) ## compare policies on a small cluster; pictures go to demo-
 # Compiled modules are kept, as each of many processes would compile anew.
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
 
 # An absolute path, as tests start processes in other folders.
 coverage: $(STAMP) ## all tests, and the lines of the package that none of them runs; fails below 95%

@@ -18,6 +18,9 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "TTY_COMPATIBLE"):
     os.environ.pop(name, None)
 os.environ["TERM"] = "dumb"
+# Bytecode of tests with their asserts rewritten, and of modules that subprocesses import, is written once and read.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Workers of Dask are forked from a process that has imported what they need, which `forked` starts.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 TESTS = str(Path(__file__).parent)
@@ -89,8 +92,7 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage less often, and not among what has been imported and collected, which stays."""
-    gc.collect()
+    """Look for garbage less often, and not in what has been imported and collected, which stays."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 

@@ -14,10 +14,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from fractions import Fraction
+from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 from fairopt.cli.application import COMMANDS
+from fairopt.properties.prove import prover_process
+from fairopt.properties.prove.provers import Answer
+from fairopt.properties.prove.statements import Query
 
 METHODS = multiprocessing.get_all_start_methods()
 CONTEXT = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
@@ -31,7 +39,7 @@ def ready() -> None:
         from multiprocessing import forkserver
 
         commands = [f"fairopt.cli.{module}" for module in COMMANDS.values()]
-        forkserver.set_forkserver_preload([*SLOW, *commands, "distributed"])
+        forkserver.set_forkserver_preload([*SLOW, *commands, "distributed", "z3", "cvc5"])
         forkserver.ensure_running()
 
 
@@ -91,6 +99,31 @@ class Program:
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
     return Program(*arguments, folder=folder).done()
+
+
+def prover(query: Query, name: str, running: set[Any], done: Queue[Answer]) -> None:
+    """What `provers` does to start a prover: starting Python and importing z3 takes ten times what most proofs do."""
+    ready()
+    receive, send = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_prove, args=(query.text, name, send), daemon=True)
+    process.start()
+    send.close()
+    running.add(process)
+
+    def wait() -> None:
+        try:
+            answer, values = receive.recv()
+        except EOFError:
+            answer, values = "unknown", {}
+        running.discard(process)
+        done.put(Answer(query, answer, values, why="" if answer != "unknown" else "ended early"))
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _prove(text: str, name: str, send: Connection) -> None:
+    found = prover_process.PROVERS[name](text)
+    send.send((found["answer"], {symbol: Fraction(value) for symbol, value in found.get("values", {}).items()}))
 
 
 def _run(arguments: tuple[str, ...], folder: str, out: str, err: str) -> None:

@@ -87,26 +87,29 @@ def nodes_of(path: Path) -> list[ast.AST]:
     return list(ast.walk(parsed(path.read_text(encoding="utf-8"))))
 
 
-def statements(tree: ast.AST, deferred: bool, types: bool = False) -> Iterator[ast.AST]:
+@cache
+def statements(source: str, deferred: bool, types: bool = False) -> list[ast.AST]:
     """Statements that run at import, or also those in functions; those under ``if TYPE_CHECKING`` with ``types``."""
-    waiting = [*ast.iter_child_nodes(tree)]
+    waiting, found = [*ast.iter_child_nodes(parsed(source))], list[ast.AST]()
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.expr) or (not deferred and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))):
             continue  # expressions hold no statement
-        for_types = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        simple = isinstance(node, ast.If) and isinstance(node.test, (ast.Name, ast.Attribute))
+        for_types = simple and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
         if isinstance(node, ast.If) and for_types and not types:
             waiting += node.orelse
             continue
-        yield node
+        found.append(node)
         waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def imported(
     source: str, module: str, is_package: bool = False, deferred: bool = True, types: bool = False
 ) -> Iterator[str]:
     """Dotted names that a module imports; without ``deferred`` only those that it imports when it is imported."""
-    for node in statements(parsed(source), deferred, types):
+    for node in statements(source, deferred, types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -50,13 +50,17 @@ def test_as_one_file_it_says_the_same_in_an_empty_environment(python: str, answe
     found = shutil.which(python)
     if found is None or subprocess.run([found, "--version"], capture_output=True).returncode:
         pytest.skip(f"{python} is not on the PATH")
-    archive = answers[0].parent / "checker.pyz"
-    write(archive)
-    for path in answers:
+    folder = answers[0].parent
+    write(folder / "checker.pyz")
+    *proved, wrong = answers
+    for paths, ok in ((proved, True), ([wrong], False)):
         # isolated, and without installed packages
-        ran = subprocess.run([found, "-I", "-S", archive, path], capture_output=True, text=True, cwd=path.parent)
-        expected = fo.verify(path)
-        assert (ran.stdout, ran.returncode) == (f"{expected}\n", 0 if expected.ok else 1), ran.stderr
+        command = [found, "-I", "-S", folder / "checker.pyz", *paths]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        expected = [fo.verify(path) for path in paths]
+        said = [f"{p}: {one}\n" if ok else f"{one}\n" for p, one in zip(paths, expected, strict=True)]
+        assert (ran.stdout, ran.returncode) == ("".join(said), 0 if ok else 1), ran.stderr
+        assert {one.ok for one in expected} == {ok}
 
 
 def test_one_file_is_written_by_the_command_without_an_answer(tmp_path: Path, answers: list[Path]) -> None:

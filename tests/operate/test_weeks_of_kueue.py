@@ -19,8 +19,8 @@ from test_kueue import flavor, listed, local, node, spec
 from test_kueue_shares import cells, waiting
 
 
-def week(queues, asked, nodes, rest, policy, tmp_path):
-    """What queues get of GPUs in a week, the quotas, and the queues as applied."""
+def shared(queues, asked, nodes, rest, policy, tmp_path):
+    """The document of a week, the answer, and what queues get of GPUs."""
     names = [one["metadata"]["name"] for one in queues]
     jobs = [waiting(name, count, spec(1, 1)) for name, count in asked.items() if count]
     document = listed(*nodes, *rest, *queues, *(local(name, "main", name) for name in names), *jobs)
@@ -29,9 +29,15 @@ def week(queues, asked, nodes, rest, policy, tmp_path):
     members = answer.instance.teams.names
     assert answer.certificate.ok
     got = {name: float(answer.tasks[members[name]].sum()) if name in members else 0.0 for name in names}
+    return document, answer, got
+
+
+def week(queues, asked, nodes, rest, policy, tmp_path):
+    """What queues get of GPUs in a week, the quotas, and the queues as applied."""
+    document, answer, got = shared(queues, asked, nodes, rest, policy, tmp_path)
     made = quotas_of(answer, "kueue", queues=document)
     applied = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "", "", True)["items"]}
-    return got, made, [applied.get(name, one) for name, one in zip(names, queues, strict=True)]
+    return got, made, [applied.get(one["metadata"]["name"], one) for one in queues]
 
 
 def owed(queues):
@@ -83,7 +89,7 @@ def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(poli
         asked = {name: int(rng.integers(0, 2)) * int(rng.integers(1, 40)) for name in "abc"}
         asked["a"] = max(asked["a"], 1)
         units, _, queues = week(queues, asked, nodes, rest, policy, tmp_path)
-        alone, *_ = week(first, asked, nodes, rest, policy, tmp_path)
+        *_, alone = shared(first, asked, nodes, rest, policy, tmp_path)
         assert units == pytest.approx(alone, abs=1e-6) and owed(queues) == owed(first)
         for name, nominal in (("a", 12), ("b", 10), ("c", 2)):
             assert units[name] >= min(asked[name], nominal) - 1e-6

@@ -143,7 +143,7 @@ def secures_more(instance: fo.Instance, other: fo.Instance, team: str, resource:
     return bool(units[0] > units[1] * (1 + 1e-6))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_is_kept_fits_and_no_reduced_guarantee_could_be_larger(seed):
     instance = drawn(np.random.default_rng(seed))
     given = amounts(instance)

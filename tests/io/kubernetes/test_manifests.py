@@ -630,6 +630,9 @@ def test_objects_with_wrong_values_anywhere_are_read_or_refused_by_name():
 # -- one cluster, written in four ways --------------------------------------------------------------------------
 
 
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, where libyaml is there
+
+
 def random_cluster(rng):
     """Servers, objects with templates, and the pods that their controllers would make."""
     nodes = [node(f"n{k}", rng.choice([16, 32, 64])) for k in range(rng.randint(1, 4))]
@@ -666,14 +669,14 @@ def test_manifests_and_dumps_in_json_and_yaml_are_the_same_instance(tmp_path):
         some = rng.sample(pods, rng.randint(0, len(pods)))
         folder = tmp_path / str(k)
         folder.mkdir()
-        (folder / "nodes.yml").write_text(yaml.safe_dump_all(nodes))
+        (folder / "nodes.yml").write_text(yaml.dump_all(nodes, Dumper=DUMPER))
         for j, item in enumerate(objects):
             bare = {**item, "metadata": {key: of for key, of in item["metadata"].items() if key != "uid"}}
             with (folder / f"{rng.choice(['jobs', 'more'])}-{j % 3}.yaml").open("a") as file:
-                file.write("---\n" + yaml.safe_dump(bare))
+                file.write("---\n" + yaml.dump(bare, Dumper=DUMPER))
         dump = {"apiVersion": "v1", "kind": "List", "items": [*nodes, *objects, *some]}
         (tmp_path / "dump.json").write_text(json.dumps(dump))
-        (tmp_path / "dump.yaml").write_text(yaml.safe_dump(dump))
+        (tmp_path / "dump.yaml").write_text(yaml.dump(dump, Dumper=DUMPER))
         (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": [*nodes, *pods]}))
         expected = fo.read(tmp_path / "pods.json")
         for way in (folder, tmp_path / "dump.json", tmp_path / "dump.yaml"):

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
+import forked
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -27,6 +28,7 @@ pytest.importorskip("cvc5", reason="proofs are checked by cvc5, of the extra pro
 
 DRF, ASSET = fo.DRF(), fo.Policy(fo.Leximin(fo.PNormShare(1)))
 EUCLID = fo.Policy(fo.Leximin(fo.PNormShare(2)))
+START = provers._start
 
 
 def verdicts(query, *names):
@@ -38,6 +40,18 @@ def verdicts(query, *names):
 def one_at_a_time(monkeypatch):
     """Ask provers one at a time, as tests run side by side."""
     monkeypatch.setattr(provers, "PROCESSES", 1)
+
+
+@pytest.fixture(autouse=True)
+def forked_provers(monkeypatch):
+    """Fork provers from a process that has imported them."""
+    monkeypatch.setattr(provers, "_start", forked.prover)
+
+
+@pytest.fixture
+def started_provers(monkeypatch, forked_provers):
+    """Start provers as the package does."""
+    monkeypatch.setattr(provers, "_start", START)
 
 
 @pytest.fixture(autouse=True)
@@ -660,7 +674,13 @@ def test_a_missing_prover(monkeypatch):
         fo.prove(DRF, "pareto", resources=2)["pe"]
 
 
-def test_a_prover_that_fails_is_no_proof(monkeypatch):
+def test_provers_in_processes_of_their_own_prove_and_find_witnesses(started_provers, nothing_drawn):
+    proof = fo.prove(DRF, "si", resources=2, cross_check=True)["si"]
+    assert (proof.verdict, proof.provers) == ("proved", ("z3", "cvc5"))
+    assert fo.prove(fo.KDF(2), "sp", resources=2)["sp"].verdict == "refuted"
+
+
+def test_a_prover_that_fails_is_no_proof(monkeypatch, started_provers):
     monkeypatch.setattr(provers, "PROCESS", provers.PROCESS.with_name("nothing_there.py"))
     [answer] = answers([next(queries(question(DRF, "pareto")))], "z3", 30.0)
     assert answer.answer == "unknown" and "nothing_there" in answer.why

@@ -91,5 +91,5 @@ def test_derivatives_are_refused_where_coefficients_depend_on_limits_and_weights
 
 def test_proofs_do_not_state_throughput() -> None:
     pytest.importorskip("z3")
-    report = fo.prove(fo.Policy(fo.Leximin(SHARE)), ["pe"], resources=1, time_limit=2)
+    report = fo.prove(fo.Policy(fo.Leximin(SHARE)), ["pe"], resources=1, time_limit=0.3)
     assert report["pe"].verdict == "unknown" and "ThroughputShare() has no polynomial conditions" in str(report)

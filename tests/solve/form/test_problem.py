@@ -319,13 +319,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import cvxpy as cp, numpy as np, fairopt as fo
 
+cp.utilities.debug_tools.MAX_NODES = 1_000  # as with ten times the users
+
 @dataclass(frozen=True, repr=False)
 class Roots(fo.Objective):
     def expression(self, model):
         return sum(cp.sqrt(model.tasks[j]) for j in range(model.tasks.size))
 
 with warnings.catch_warnings(record=True) as caught:
-    fo.Policy(Roots()).problem(fo.Instance(np.ones((3_400, 1)), [1.0]))
+    fo.Policy(Roots()).problem(fo.Instance(np.ones((340, 1)), [1.0]))
 print(*(w.message for w in caught), sep="|")
 """
 

@@ -37,8 +37,8 @@ def read(path: str | os.PathLike[str], *, capacity: str | float = "capacity") ->
     Returns
     -------
     networkx.Graph or networkx.DiGraph
-        As the file says. Parallel links are one, of their total capacity. Nodes of GML are named by their ids, as
-        labels need not differ.
+        As the file says. Parallel links are one, of their total capacity, and links from a node to itself are left
+        out. Nodes of GML are named by their ids, as labels need not differ.
 
     Raises
     ------

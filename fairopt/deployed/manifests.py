@@ -11,7 +11,7 @@ import yaml
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import deepest_first
-from fairopt.deployed.preemption import BORROW, RECLAIM, WITHIN
+from fairopt.deployed.preemption import BORROW, MOST_PRIORITY, RECLAIM, WITHIN, most_priority
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.queues.tree import Workload
 
@@ -90,7 +90,7 @@ def _kueue(tree: QueueTree) -> str:
         cohort = bool(tree.children[queue.name]) or queue.request == {}
         spec: Part = {"parentName" if cohort else "cohortName": queue.parent} if queue.parent else {}
         if not cohort:
-            spec |= {"namespaceSelector": {}, "preemption": _rules(queue.notes)}
+            spec |= {"namespaceSelector": {}, "preemption": _rules(queue)}
         spec["fairSharing"] = {"weight": _text(queue.weight)}
         limits = {"nominalQuota": queue.guarantee, "lendingLimit": queue.lending, "borrowingLimit": queue.borrowing}
         names = [*queue.guarantee]
@@ -107,12 +107,13 @@ def _kueue(tree: QueueTree) -> str:
     return _objects(iter(out))
 
 
-def _rules(notes: Mapping[str, str]) -> Part:
+def _rules(queue: Queue) -> Part:
     """On whom a ClusterQueue may preempt."""
+    notes = queue.notes
     rules: Part = {"reclaimWithinCohort": "Any"} | {key: notes[key] for key in (RECLAIM, WITHIN) if key in notes}
     if BORROW in notes:
-        most = {key: int(notes[key]) for key in ("maxPriorityThreshold",) if key in notes}
-        rules[BORROW] = {"policy": notes[BORROW], **most}
+        most = most_priority(queue.name, notes)
+        rules[BORROW] = {"policy": notes[BORROW], **({} if most is None else {MOST_PRIORITY: most})}
     return rules
 
 

@@ -66,7 +66,8 @@ class Deployed(NotOfBlocks, ABC):
         """
         tree = self.checked(tree)
         given = self._divided(tree)
-        table = pandas().DataFrame.from_dict(given, orient="index", columns=[*resources_of(tree)], dtype=float)
+        rows = {queue.name: given[queue.name] for queue in tree.queues}
+        table = pandas().DataFrame.from_dict(rows, orient="index", columns=resources_of(tree), dtype=float)
         return table.rename_axis(index="queue", columns="resource")
 
     def allocate(
@@ -234,11 +235,6 @@ def deepest_first(tree: QueueTree) -> list[Queue]:
         out.append(waiting.pop())
         waiting += tree.children[out[-1].name]
     return out[::-1]
-
-
-def in_order(tree: QueueTree, given: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """The same by queue, in the order of the tree."""
-    return {queue.name: given[queue.name] for queue in tree.queues}
 
 
 def _demands(instance: Instance) -> Float:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, request_of, resources_of
 from fairopt.deployed.cohorts import Amounts, Node, exact, nodes_of
-from fairopt.deployed.filling import level
+from fairopt.deployed.filling import by_weight
 from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
 from fairopt.deployed.replay import Cycle, Replay, admissions
 from fairopt.deployed.smallest import by_rules, of_any
@@ -404,15 +404,13 @@ class Kueue(Deployed):
             for node in lowest_first:
                 if node.children:
                     given[node.name][name] = sum(given[child.name][name] for child in node.children)
-        return in_order(tree, given)
+        return given
 
 
 def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount: float) -> list[float]:
     """What nodes get of the amount of their cohort: first their quota, then by weight, a weight of 0 at last."""
     parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
     left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
-    for weightless in (False, True):
-        rows = [j for j, node in enumerate(below) if (node.weight == 0) == weightless]
-        bases = [node.weight or 1.0 for node in below]
-        left -= level(rows, bases, [wants[n.name] - part for n, part in zip(below, parts, strict=True)], left, parts)
-    return parts
+    most = [wants[node.name] - part for node, part in zip(below, parts, strict=True)]
+    more = by_weight([node.weight for node in below], most, left)
+    return [part + one for part, one in zip(parts, more, strict=True)]

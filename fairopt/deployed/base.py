@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Amounts = Mapping[str, float]
+Given = Mapping[str, Mapping[str, float]]  # by queue and resource
 _AMOUNTS = ("guarantee", "limit", "weights", "request", "used", "past", "reserved", "lending", "borrowing")
 
 
@@ -242,7 +243,7 @@ def _demands(instance: Instance) -> Float:
     return np.asarray(instance.demands if instance.demands.ndim == 2 else instance.demands[:, 0], dtype=float)
 
 
-def _paid(instance: Instance, queue_of: list[str], given: Mapping[str, Mapping[str, float]]) -> Float:
+def _paid(instance: Instance, queue_of: list[str], given: Given) -> Float:
     """Tasks of each user, in their order, while the division and the capacity last."""
     demands, capacity_left = _demands(instance), np.array(instance.total_capacities, dtype=float)
     left = {name: np.array([given[name][one] for one in instance.resources]) for name in dict.fromkeys(queue_of)}

@@ -12,11 +12,10 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.arrivals import arrivals, preemption_by_rules, preemption_ends
-from fairopt.deployed.base import Deployed, deepest_first, request_of
+from fairopt.deployed.base import Deployed, Given, deepest_first, request_of, usable_of
 from fairopt.deployed.comparison import beside, owed_of, weight_of
 from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Breach, Case, drawn, kind_of, legal, reads
 
-Given = Mapping[str, Mapping[str, float]]
 Breaches = Callable[[Deployed, Case], Iterable[Breach]]
 LEAST = 1e-3  # of a capacity; Volcano's rounds leave up to a ten-thousandth of a unit
 HDRF = "Volcano hdrf"
@@ -139,10 +138,9 @@ def _non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
 def _keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.as_owed(scheduler.checked(case.tree))
     both = [replace(one, guarantee=_larger(one.guarantee, one.reserved)) for one in tree.queues]
-    tree, given, asks = replace(tree, queues=tuple(both)), gives(scheduler, case.tree), request_of(tree)
+    tree, given, usable = replace(tree, queues=tuple(both)), gives(scheduler, case.tree), usable_of(tree)
     for name, whole in tree.total().items():
-        most = {one.name: min(asks[one.name][name], one.limit.get(name, math.inf)) for one in tree.leaves}
-        owed = {one.name: owed_of(tree, one.name, name, most) for one in tree.queues}
+        owed = {one.name: owed_of(tree, one.name, name, usable) for one in tree.queues}
         needs = dict[str, float]()
         for one in deepest_first(tree):
             needs[one.name] = max(owed[one.name], sum(needs[child.name] for child in tree.children[one.name]))

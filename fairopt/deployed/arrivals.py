@@ -42,7 +42,7 @@ def preemption_ends(scheduler: Deployed, case: Case) -> Iterator[Breach]:
         parts += [f"workload {j + 1} is admitted" for j in cycle.admitted]
         parts += [f"workload {j + 1} is preempted for workload {by + 1}" for j, by in cycle.preempted]
     if ring:
-        part = _part(case, [j for cycle in ring for j, _ in cycle.preempted])
+        part = _part(scheduler, case, [j for cycle in ring for j, _ in cycle.preempted])
         yield Breach(f"for ever, {', then '.join(parts)}", part)
 
 
@@ -64,13 +64,10 @@ def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
         shares = [f"{node.share().weighted:.4g} of {name!r}" for name, node in nodes.items() if not node.children]
         names = " and ".join(f"workload {rows[j] + 1}" for j in gone) + (" is" if len(gone) == 1 else " are")
         words = f"{names} preempted for workload {len(others) + 1}, which no rule allows by the shares with it"
-        yield Breach(f"{words}, {', '.join(shares)}", _part(case, [rows[j] for j in gone]))
+        yield Breach(f"{words}, {', '.join(shares)}", _part(scheduler, case, [rows[j] for j in gone]))
 
 
-def _part(case: Case, rows: Sequence[int]) -> float:
+def _part(scheduler: Deployed, case: Case, rows: Sequence[int]) -> float:
     """The largest part of all quotas that workloads use."""
-    total = dict[str, float]()
-    for queue in case.tree.queues:
-        for name, amount in queue.guarantee.items():
-            total[name] = total.get(name, 0.0) + amount
-    return max(sum(case.running[j].uses.get(name, 0.0) for j in rows) / whole for name, whole in total.items() if whole)
+    total = scheduler.checked(case.tree).total()
+    return max(sum(case.running[j].uses.get(name, 0.0) for j in rows) / whole for name, whole in total.items())

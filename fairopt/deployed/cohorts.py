@@ -71,7 +71,11 @@ class Node(Quotas[str]):
 
     def fits(self, request: Amounts) -> bool:
         """Whether it could use so much more."""
-        return all(amount <= max(0, self.available(name)) for name, amount in request.items())
+        return not self.lacks(request)
+
+    def lacks(self, request: Amounts) -> list[str]:
+        """The resources of which it could not use so much more."""
+        return [name for name, amount in request.items() if amount > max(0, self.available(name))]
 
     def add(self, amounts: Amounts, sign: int = 1) -> None:
         """Use amounts, here and above, or free them with a ``sign`` of -1."""

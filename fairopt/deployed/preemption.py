@@ -120,7 +120,7 @@ def permits(rule: str, incoming: Workload, other: Workload) -> bool:
 
 def may_preempt(preemptor: Node, request: Mapping[str, float]) -> bool:
     """Whether a workload that does not fit may preempt others at all: it could fit some day, and borrow if it must."""
-    needed = [name for name in request if not preemptor.fits({name: request[name]})]
+    needed = preemptor.lacks(request)
     within = all(request[name] <= preemptor.quota.get(name, 0) for name in needed)
     reclaims = {policy(preemptor, RECLAIM), policy(preemptor, BORROW)} != {NEVER}
     return (within or reclaims) and all(request[name] <= preemptor.potential(name) for name in needed)
@@ -129,7 +129,7 @@ def may_preempt(preemptor: Node, request: Mapping[str, float]) -> bool:
 def candidates(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload]) -> list[int]:
     """Rows of workloads that rules of queues let be preempted, in order: each of a queue that borrows, or its own."""
     preemptor, request = nodes[incoming.queue], incoming.uses
-    needed = [name for name in request if not preemptor.fits({name: request[name]})]
+    needed = preemptor.lacks(request)
     reclaim, root = policy(preemptor, RECLAIM), preemptor.root
     if not may_preempt(preemptor, request):
         return []
@@ -158,7 +158,7 @@ def victims(
     for j in candidates(nodes, incoming, workloads):
         left.setdefault(workloads[j].queue, []).append(j)
     threshold = _threshold(preemptor, incoming) if below_threshold else -math.inf
-    needed = [name for name in request if not preemptor.fits({name: request[name]})]
+    needed = preemptor.lacks(request)
     preemptor.add(request)
     within = all(preemptor.used.get(name, 0) <= preemptor.quota.get(name, 0) for name in needed)
     taken, again = list[int](), dict[str, list[int]]()

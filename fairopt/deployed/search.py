@@ -14,10 +14,10 @@ from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.draws import AMOUNTS, Breach, Case, features_of, kind_of, legal, shrunk, size_of
 from fairopt.deployed.trial import TRIALS, Trial
-from fairopt.errors import InvalidBlock, UnknownName
+from fairopt.errors import InvalidBlock
 from fairopt.io.queues.tree import Workload
 from fairopt.properties.audit.findings import AuditReport, Evidence, Finding
-from fairopt.properties.names import ALIASES, texts
+from fairopt.properties.names import spelled, texts
 from fairopt.runtime.clock import begin
 
 FAILING, SHRUNK = 16, 4  # cases that fail before the search ends, and the smallest of these, which are shrunk
@@ -63,14 +63,11 @@ class TreeWitness(Evidence):
 class TrialReport(AuditReport):
     """Findings on a deployed scheduler by property; their witnesses are trees of queues."""
 
-    def __getitem__(self, name: str) -> Finding:
-        known = trial_name(name)
-        if known not in self._by_name:
-            raise UnknownName(f"{known} was not audited; this report has {', '.join(self._by_name) or 'nothing'}")
-        return self._by_name[known]
+    def _name_of(self, text: str) -> str:
+        return trial_name(text)
 
     def __contains__(self, name: object) -> bool:
-        return _canonical(name) in self._by_name
+        return spelled(name) in self._by_name
 
     def save(self, path: str | Path) -> Path:
         """Raise `InvalidBlock`: a saved audit is one of instances."""
@@ -117,15 +114,10 @@ def trials_of(scheduler: Deployed) -> dict[str, Trial]:
 def trial_name(text: object, mine: Sequence[str] | None = None) -> str:
     """The name of a property of schedulers, or of those that are asked of one."""
     names = [one.name for one in TRIALS] if mine is None else mine
-    known = _canonical(text)
+    known = spelled(text)
     if known not in names:
         raise InvalidBlock(f"no property {text!r} of this scheduler; it has {', '.join(names)}")
-    return str(known)
-
-
-def _canonical(text: object) -> str:
-    name = str(text).strip().lower().replace("_", "-").replace(" ", "-")
-    return ALIASES.get(name, name)
+    return known
 
 
 def _searched(

@@ -32,9 +32,8 @@ def by_rules(
         kinds.setdefault((one.queue, one.priority, *sorted(one.uses.items())), []).append(j)
     alike, ordering = [*kinds.values()], Ordering(nodes, preemptor, {}, ())
     within = all(
-        preemptor.used.get(name, 0) + amount <= preemptor.quota.get(name, 0)
-        for name, amount in incoming.uses.items()
-        if not preemptor.fits({name: amount})
+        preemptor.used.get(name, 0) + incoming.uses[name] <= preemptor.quota.get(name, 0)
+        for name in preemptor.lacks(incoming.uses)
     )
 
     def allows(node: Node) -> Callable[[Workload], bool]:

@@ -113,13 +113,15 @@ OF_ALLOCATIONS = (*USUAL_CHECKS, *(one.name for one in TABLE if one.check and no
 ALIASES = {alias: one.name for one in TABLE for alias in one.aliases.split()}
 
 
+def spelled(text: object) -> str:
+    """A name as properties are spelled, whether there is such a property or not; a short form in full."""
+    name = "-".join(str(text).lower().replace("_", " ").replace("-", " ").split())
+    return ALIASES.get(name, name)
+
+
 def canonical(text: object) -> str | None:
     """The canonical name of a property given by name or short form, or None if there is no such property."""
-    if not isinstance(text, str):
-        return None
-    name = "-".join(text.strip().lower().replace("_", " ").replace("-", " ").split())
-    name = ALIASES.get(name, name)
-    return name if name in MEANING else None
+    return name if isinstance(text, str) and (name := spelled(text)) in MEANING else None
 
 
 def property_name(text: object) -> str:

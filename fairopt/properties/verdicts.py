@@ -70,10 +70,14 @@ class ByProperty(Mapping[str, T]):
         return self._entries()
 
     def __getitem__(self, name: str) -> T:
-        known = property_name(name)
+        known = self._name_of(name)
         if known not in self._by_name:
             raise UnknownName(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
         return self._by_name[known]
+
+    def _name_of(self, text: str) -> str:
+        """The name of a property by what it is called."""
+        return property_name(text)
 
     def __contains__(self, name: object) -> bool:
         return canonical(name) in self._by_name

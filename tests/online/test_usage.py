@@ -300,6 +300,7 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: try_promise("splitting", cost={"slot": -1}), "the cost of 'slot' is -1; give a finite number >= 0"),
         (lambda: named_usage("decayed"), "'decayed' remembers nothing; write decayed:half_life=3600, say"),
         (lambda: try_promise("splitting", tries=0), "tries is 0; give a whole number, 1 or more"),
+        (lambda: try_promise("splitting", seed=-1), "seed is -1; give a whole number, 0 or more"),
         (lambda: fo.Scheduler([1], usage=Usage(5), half_life=5), "leave one of the two out"),
         (lambda: fo.Scheduler([1], usage=Usage(5), order="arrival"), "leave half_life and usage out"),
     ],

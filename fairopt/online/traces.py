@@ -71,11 +71,11 @@ class BrokenPromise:
             raise InvalidBlock(f"cannot write {path}; give a name that ends in .csv")
         table = io.StringIO()
         rows = csv.writer(table, lineterminator="\n")
-        rows.writerow(["user", "arrival", "duration", "tasks", "weight", *names])
+        rows.writerow(["user", "arrival", "duration", "tasks", "weight", "gang", *names])
         for job in self.jobs:
             units = _units(job, names)
             row = [units.get(name, 0) for name in names]
-            rows.writerow([job.user, job.arrival, job.duration, job.tasks, job.weight, *row])
+            rows.writerow([job.user, job.arrival, job.duration, job.tasks, job.weight, int(job.gang), *row])
         write_whole(path, table.getvalue())
         return path
 
@@ -274,7 +274,7 @@ def _smaller(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         for name in [name for name, number in units.items() if number > 1]:
             yield [*before, replace(job, demands=units | {name: units[name] - 1}), *after]
         for other in after:
-            if replace(other, tasks=job.tasks) == job:
+            if not job.gang and replace(other, tasks=job.tasks) == job:  # a larger gang may not fit
                 yield [
                     *before,
                     replace(job, tasks=job.tasks + other.tasks),

@@ -125,7 +125,7 @@ def try_promise(
     >>> print(fo.online.try_promise("bounded-difference", fair_in_requests, cost=tokens).sentence)
     the service of users who both wait differs by 15, more than 14
     """
-    if promise not in PROMISES:
+    if not isinstance(promise, str) or promise not in PROMISES:
         raise InvalidBlock(f"promise is {promise!r}; {nearest(promise, PROMISES)}")
     if usage is not None and not isinstance(usage, Usage):
         raise InvalidBlock(f"usage is {brief(usage)}; give one such as fo.online.Usage(half_life=3600)")

@@ -301,6 +301,8 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
         (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
         (lambda: try_promise("no-starvations"), "promise is 'no-starvations'; did you mean 'no-starvation'"),
+        (lambda: try_promise(["splitting"]), r"promise is \['splitting'\]"),
+        (lambda: named_usage("decayed:half_life=5,lift=2"), "lift is 2.0; give True or False"),
         (lambda: try_promise("splitting", 5), "usage is 5; give one such as"),
         (lambda: try_promise("splitting", traces=[fo.Job("A", [1], 1)]), "traces holds a job; give a list of lists"),
         (lambda: try_promise("splitting", traces=5), "traces is 5; give a list of lists of Job"),
@@ -316,6 +318,11 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
 def test_wrong_numbers_are_named(made, message):
     with pytest.raises(fo.errors.InvalidBlock, match=message):
         made()
+
+
+def test_short_names_say_whether_users_are_lifted():
+    assert named_usage("decayed:half_life=60,lift=0") == Usage(60, lift=False)
+    assert named_usage("decayed:half_life=60,lift=1") == named_usage("decayed:half_life=60") == Usage(60)
 
 
 def test_a_cost_of_an_unknown_resource_and_a_time_that_goes_back_are_named():

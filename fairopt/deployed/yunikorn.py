@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, resources_of, usable_of
+from fairopt.deployed.base import Deployed, in_order, request_of, resources_of, usable_of
 from fairopt.deployed.filling import filled
 from fairopt.deployed.go_sort import stable_in_go
 
@@ -20,7 +20,8 @@ class YuniKorn(Deployed):
 
     A fair share is the largest over resources of what is allocated over the guarantee, or without one over the maximum;
     a maximum that is not set is that of the queue above, at the top the cluster. The division is the limit as steps
-    become ever smaller, for each resource by itself, in an empty cluster. Queues do not lose what they have.
+    become ever smaller, for each resource by itself, in an empty cluster. Of equal shares the queue that waits for more
+    is served. Queues do not lose what they have.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class YuniKorn(Deployed):
         return [queue.name for queue in stable_in_go(top, before)]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        usable = usable_of(tree)
+        usable, asked = usable_of(tree), request_of(tree)
         given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
         for name in resources_of(tree):
             waiting = [("", tree.total()[name], tree.total()[name])]
@@ -94,10 +95,10 @@ class YuniKorn(Deployed):
                 levels = sorted({_priority(queue) for queue in below})[::-1] if self.by_priority else [None]
                 for level in levels:
                     queues = [one for one in below if level is None or _priority(one) == level]
-                    queues = queues if self.by_priority else sorted(queues, key=lambda one: -_priority(one))
                     bases = [_base(queue, name, most) for queue in queues]
                     caps = [usable[queue.name][name] for queue in queues]
-                    for queue, part in zip(queues, filled(bases, caps, amount), strict=True):
+                    asks = [(_priority(queue), asked[queue.name][name]) for queue in queues]
+                    for queue, part in zip(queues, filled(bases, caps, amount, asks), strict=True):
                         given[queue.name][name] = part
                         amount -= part
                         waiting += [(queue.name, part, queue.limit.get(name, most))] * bool(tree.children[queue.name])

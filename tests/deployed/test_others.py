@@ -105,6 +105,47 @@ def test_yunikorn_in_steps() -> None:
     assert YuniKorn().divide(tree)["cpu"].tolist() == pytest.approx([used[name] for name in "abcd"], abs=0.02)
 
 
+def in_steps(queues: list[Queue], cpus: int, by_priority: bool, step: float = 0.01) -> list[float]:
+    """``sortQueuesByPriorityAndFairness`` or ``sortQueuesByFairnessAndPriority``, once for each unit.
+
+    Each of the queues that are guaranteed nothing gets its first unit at the share 0.
+    """
+    used = {queue.name: 0.0 for queue in queues}
+
+    def key(queue: Queue) -> tuple[float, float, float]:
+        share = fair_share({"cpu": used[queue.name]}, queue.guarantee, {"cpu": cpus, **queue.limit})
+        priority, waits = -(queue.priority or 0), used[queue.name] - (queue.request or {"cpu": 1e3})["cpu"]
+        return (priority, round(share, 9), waits) if by_priority else (round(share, 9), priority, waits)
+
+    def can(queue: Queue) -> bool:
+        most = min((queue.request or {"cpu": 1e3})["cpu"], queue.limit.get("cpu", 1e3))
+        return used[queue.name] < most - step / 2
+
+    for _ in range(round(cpus / step)):
+        if waiting := [queue for queue in queues if can(queue)]:
+            used[min(waiting, key=key).name] += step
+    return [*used.values()]
+
+
+@pytest.mark.parametrize("by_priority", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_queues_guaranteed_nothing_are_served_by_what_they_wait_for_in_yunikorn(seed: int, by_priority: bool) -> None:
+    rng = random.Random(seed)
+    queues = [
+        Queue(
+            name,
+            guarantee={"cpu": rng.choice([0, 0, 0, 1, 2])},
+            limit={"cpu": rng.randint(1, 4)} if rng.random() < 0.3 else {},
+            request={"cpu": rng.randint(0, 7)} if rng.random() < 0.7 else None,
+            priority=rng.choice([None, None, 1]),
+        )
+        for name in "abcd"
+    ]
+    cpus = rng.randint(1, 9)
+    gets = YuniKorn(by_priority).divide(QueueTree("YuniKorn", tuple(queues), {"cpu": cpus}))["cpu"].tolist()
+    assert gets == pytest.approx(in_steps(queues, cpus, by_priority), abs=0.041)  # a unit of each
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_sort_of_go_is_stable(seed: int) -> None:
     rng = random.Random(seed)

@@ -233,8 +233,8 @@ class Kueue(Deployed):
         >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
         >>> for cycle in fo.deployed.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
         ...     print(cycle)
-        Cycle(admitted=(), preempted=((1, 2),))
         Cycle(admitted=(1,), preempted=())
+        Cycle(admitted=(), preempted=((1, 2),))
         """
         first = [*running]
         nodes, every = self._running(tree, "", [*first, *workloads])

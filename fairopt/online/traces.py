@@ -121,7 +121,7 @@ def try_promise(
     True
     >>> fair_in_requests = fo.online.VTC(cost={"slot": 1})
     >>> print(fo.online.try_promise("bounded-difference", fair_in_requests, cost=tokens).sentence)
-    the service of users who both wait differs by 16, more than 14
+    the service of users who both wait differs by 15, more than 14
     """
     if promise not in PROMISES:
         raise InvalidBlock(f"promise is {promise!r}; {nearest(promise, PROMISES)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
@@ -47,6 +47,14 @@ class YuniKorn(Deployed):
 
     scheduler: ClassVar[str] = "YuniKorn"
     source: ClassVar[str] = "resources.go and sorters.go of yunikorn-core at be3bb487"
+
+    def checked(self, tree: QueueTree) -> QueueTree:
+        """As of others; guarantees that are all 0 are none, and so are maxima, as YuniKorn ignores these."""
+        tree = super().checked(tree)
+        queues = [
+            replace(one, guarantee=_unless_zero(one.guarantee), limit=_unless_zero(one.limit)) for one in tree.queues
+        ]
+        return replace(tree, queues=tuple(queues))
 
     def order(self, tree: QueueTree) -> list[str]:
         """The queues at the top, the one that is served next first, by what they use now.
@@ -117,6 +125,10 @@ def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> fl
             continue
         share = max(share, amount / base if base > 0 else float(amount > 0))
     return share
+
+
+def _unless_zero(amounts: Amounts) -> Amounts:
+    return amounts if any(amounts.values()) else {}
 
 
 def _priority(queue: Queue) -> int:

@@ -94,9 +94,9 @@ def test_yunikorn_in_steps() -> None:
         Queue("a", guarantee={"cpu": 6.0}, request={"cpu": 3.5}),
         Queue("b", guarantee={"cpu": 2.0}),
         Queue("c", limit={"cpu": 5.0}),
-        Queue("d", guarantee={"cpu": 0.0}, request={"cpu": 1.0}),
+        Queue("d", guarantee={"cpu": 0.0, "memory": 1.0}, request={"cpu": 1.0}),
     )
-    tree = QueueTree("YuniKorn", queues, {"cpu": 12.0})
+    tree = QueueTree("YuniKorn", queues, {"cpu": 12.0, "memory": 1.0})
     used, most = dict.fromkeys("abcd", 0.0), {"a": 3.5, "b": 12.0, "c": 5.0, "d": 1.0}
     for _ in range(1200):
         open_ = [one for one in queues if used[one.name] < most[one.name] - 1e-9]
@@ -134,7 +134,7 @@ def test_queues_guaranteed_nothing_are_served_by_what_they_wait_for_in_yunikorn(
     queues = [
         Queue(
             name,
-            guarantee={"cpu": rng.choice([0, 0, 0, 1, 2])},
+            guarantee={"cpu": rng.choice([0, 0, 0, 1, 2]), "memory": 1},
             limit={"cpu": rng.randint(1, 4)} if rng.random() < 0.3 else {},
             request={"cpu": rng.randint(0, 7)} if rng.random() < 0.7 else None,
             priority=rng.choice([None, None, 1]),
@@ -142,8 +142,24 @@ def test_queues_guaranteed_nothing_are_served_by_what_they_wait_for_in_yunikorn(
         for name in "abcd"
     ]
     cpus = rng.randint(1, 9)
-    gets = YuniKorn(by_priority).divide(QueueTree("YuniKorn", tuple(queues), {"cpu": cpus}))["cpu"].tolist()
+    tree = QueueTree("YuniKorn", tuple(queues), {"cpu": cpus, "memory": 4})
+    gets = YuniKorn(by_priority).divide(tree)["cpu"].tolist()
     assert gets == pytest.approx(in_steps(queues, cpus, by_priority), abs=0.041)  # a unit of each
+
+
+def test_who_asks_for_more_gets_more_where_yunikorn_guarantees_nothing_of_a_resource() -> None:
+    def gets(cpus: float) -> list[float]:
+        owed = {"cpu": 0.0, "memory": 1.0}
+        queues = Queue("a", guarantee=owed, request={"cpu": 1.0}), Queue("b", guarantee=owed, request={"cpu": cpus})
+        return YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 1, "memory": 2}))["cpu"].tolist()
+
+    assert gets(1) == [0.5, 0.5] and gets(2) == [0, 1]
+
+
+def test_guarantees_and_maxima_of_0_are_none_in_yunikorn() -> None:
+    """``setResources``: they are set only if one of them is above 0."""
+    queues = Queue("a", guarantee={"cpu": 0}), Queue("b", limit={"cpu": 0}), Queue("c")
+    assert YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 3}))["cpu"].tolist() == pytest.approx([1, 1, 1])
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, request_of, resources_of, usable_of
-from fairopt.deployed.filling import filled
+from fairopt.deployed.base import Deployed, request_of, usable_of
+from fairopt.deployed.filling import by_level, by_use
 from fairopt.deployed.go_sort import stable_in_go
 
 Amounts = Mapping[str, float]
@@ -94,23 +95,26 @@ class YuniKorn(Deployed):
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable, asked = usable_of(tree), request_of(tree)
-        given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
-        for name in resources_of(tree):
-            waiting = [("", tree.total()[name], tree.total()[name])]
-            while waiting:
-                above, amount, most = waiting.pop()
-                below = tree.children[above]
-                levels = sorted({_priority(queue) for queue in below})[::-1] if self.by_priority else [None]
-                for level in levels:
-                    queues = [one for one in below if level is None or _priority(one) == level]
-                    bases = [_base(queue, name, most) for queue in queues]
-                    caps = [usable[queue.name][name] for queue in queues]
-                    asks = [(_priority(queue), asked[queue.name][name]) for queue in queues]
-                    for queue, part in zip(queues, filled(bases, caps, amount, asks), strict=True):
-                        given[queue.name][name] = part
-                        amount -= part
-                        waiting += [(queue.name, part, queue.limit.get(name, most))] * bool(tree.children[queue.name])
-        return in_order(tree, given)
+        most = {(name, ""): there for name, there in tree.total().items()}
+
+        def divide(name: str, above: str, below: Sequence[Queue], amount: float) -> list[float]:
+            maximum, parts = most[name, above], dict[str, float]()
+            for queues in self._groups(below):
+                bases = [_base(queue, name, maximum) for queue in queues]
+                caps = [usable[queue.name][name] for queue in queues]
+                asks = [(_priority(queue), asked[queue.name][name]) for queue in queues]
+                for queue, part in zip(queues, by_use(bases, caps, amount, asks), strict=True):
+                    parts[queue.name] = part
+                    amount -= part
+                    most[name, queue.name] = queue.limit.get(name, maximum)
+            return [parts[queue.name] for queue in below]
+
+        return by_level(tree, tree.total(), divide)
+
+    def _groups(self, below: Sequence[Queue]) -> list[list[Queue]]:
+        """Queues by priority, of which each group is served before the next; else one group in that order."""
+        queues = sorted(below, key=_priority, reverse=True)
+        return [[*group] for _, group in groupby(queues, _priority)] if self.by_priority else [queues]
 
 
 def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> float:

@@ -12,6 +12,7 @@ from fairopt.deployed import Kueue, Slurm, Volcano, YuniKorn
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import nodes_of
 from fairopt.deployed.go_sort import stable_in_go
+from fairopt.deployed.replay import admissions
 from fairopt.deployed.yunikorn import fair_share
 from fairopt.io.queues.tree import Workload
 
@@ -49,7 +50,7 @@ def test_the_division_of_kueue_is_where_small_workloads_end() -> None:
     nodes = nodes_of(tree)
     left, step = {"a", "b", "c", "d"}, {"cpu": 0.05}
     while left:
-        name = Kueue()._first(nodes, {name: Workload(name, step) for name in left})
+        name = next(admissions(nodes, {name: Workload(name, step) for name in left}))
         if nodes[name].available("cpu") >= 0.05 - 1e-9:
             nodes[name].add(step)
         else:

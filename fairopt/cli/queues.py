@@ -15,7 +15,7 @@ from fairopt.cli.inputs import say_notes
 from fairopt.cli.progress import console_for, say, show_json
 from fairopt.cli.values import labelled_number
 from fairopt.deployed.base import Deployed
-from fairopt.deployed.cycles import Cycle
+from fairopt.deployed.replay import Cycle
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.io.queues.kueue import workloads_of_file
 from fairopt.io.queues.tree import Workload
@@ -34,8 +34,9 @@ SCHEDULERS: dict[str, Deployed] = {
 }
 QUEUES = """Show what a scheduler's own arithmetic gives its queues, beside leximin beyond guarantees, certified.
 
-Each queue asks for more than there is. One resource at a time: what the scheduler gives, the certified answer, \
-and the difference. Who gains has a positive one. For Kueue, if the file has Workloads: whom each waiting one \
+A queue whose requests are not known asks for more than there is; pods in the file say what queues of KAI, Volcano \
+and YuniKorn ask for. One resource at a time: what the scheduler gives, the certified answer, and the difference. Who \
+gains has a positive one. For Kueue, if the file has Workloads: whom each waiting one \
 preempts, the fewest that would do, and whether workloads preempt each other in a circle.
 
 \b

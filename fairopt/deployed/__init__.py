@@ -4,17 +4,17 @@ Each has ``divide(tree)``, a table by queue and resource, and ``allocate(instanc
 feasibility only. Each names the file and the commit that its formulas are from.
 
 * `base`: what they have in common: checks of a tree, a tree of an instance, the tasks that a division pays for.
-* `filling`: water-filling of one resource by use over a base.
+* `filling`: division level by level, and water-filling of one resource among the queues of a level.
 * `go_sort`: Go's stable sort.
 * `kai`: KAI's division. `yunikorn`: YuniKorn's fair share. `volcano`: three plugins of Volcano.
 * `hdrf`: hierarchical DRF as one of them computes it.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
-* `kueue`: Kueue's dominant resource share. `preemption`: whom Kueue preempts, and in what order.
-* `cycles`: Kueue's cycles of admission and preemption one after the other.
-* `smallest`: the fewest workloads that could be preempted. `circles`: the trials of preemption.
-* `cohorts`: what nodes of Kueue's tree have, lend and use.
+* `kueue`: Kueue's dominant resource share, and whom it preempts. `cohorts`: what nodes of its tree have, lend and use.
+* `preemption`: its rules of preemption, and the search for whom to preempt. `smallest`: the fewest that would do.
+* `replay`: its cycles of admission and preemption one after the other.
 * `comparison`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
 * `trial`: properties of schedulers. `draws`: small trees of queues, and smaller ones. `search`: their audit.
+* `arrivals`: properties of Kueue's preemption, on workloads that arrive one by one.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Amounts = Mapping[str, float]
+Given = Mapping[str, Mapping[str, float]]  # by queue and resource
 _AMOUNTS = ("guarantee", "limit", "weights", "request", "used", "past", "reserved", "lending", "borrowing")
 
 
@@ -66,7 +67,8 @@ class Deployed(NotOfBlocks, ABC):
         """
         tree = self.checked(tree)
         given = self._divided(tree)
-        table = pandas().DataFrame.from_dict(given, orient="index", columns=[*resources_of(tree)], dtype=float)
+        rows = {queue.name: given[queue.name] for queue in tree.queues}
+        table = pandas().DataFrame.from_dict(rows, orient="index", columns=resources_of(tree), dtype=float)
         return table.rename_axis(index="queue", columns="resource")
 
     def allocate(
@@ -236,17 +238,12 @@ def deepest_first(tree: QueueTree) -> list[Queue]:
     return out[::-1]
 
 
-def in_order(tree: QueueTree, given: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """The same by queue, in the order of the tree."""
-    return {queue.name: given[queue.name] for queue in tree.queues}
-
-
 def _demands(instance: Instance) -> Float:
     """Demands by user and resource, of the only server."""
     return np.asarray(instance.demands if instance.demands.ndim == 2 else instance.demands[:, 0], dtype=float)
 
 
-def _paid(instance: Instance, queue_of: list[str], given: Mapping[str, Mapping[str, float]]) -> Float:
+def _paid(instance: Instance, queue_of: list[str], given: Given) -> Float:
     """Tasks of each user, in their order, while the division and the capacity last."""
     demands, capacity_left = _demands(instance), np.array(instance.total_capacities, dtype=float)
     left = {name: np.array([given[name][one] for one in instance.resources]) for name in dict.fromkeys(queue_of)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, request_of, resources_of
+from fairopt.deployed.base import Deployed, Given, request_of, resources_of, usable_of
 from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes
@@ -65,11 +64,10 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
 
 def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     """The certified amounts of one resource by queue."""
-    asked = request_of(tree)
+    asked, usable = request_of(tree), usable_of(tree)
     leaves = [queue for queue in tree.leaves if asked[queue.name][name] > 0]
     if not leaves:
         return {}
-    most = [min(asked[queue.name][name], queue.limit.get(name, math.inf)) for queue in leaves]
     paths = [[*reversed(tree.above(queue.name)), queue.name] for queue in leaves]
     teams: dict[str, Any] = {
         f"level{k}": [path[k] if k < len(path) else None for path in paths] for k in reversed(range(tree.levels))
@@ -77,16 +75,16 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
     here = {team for of in teams.values() for team in of if team is not None}
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
     weights = positive({one: weight_of(tree.by_name[one], name) for one in sorted(here)}, what, notes)
-    most_of = {queue.name: amount for queue, amount in zip(leaves, most, strict=True)}
+    most = {queue.name: usable[queue.name][name] for queue in leaves}
     flat = len(teams) == 1  # users are the queues then, which the methods for users solve faster
     owed = {
         one: amount if flat else {name: amount}
         for one in sorted(here)
-        if (amount := owed_of(tree, one, name, most_of)) > 0
+        if (amount := owed_of(tree, one, name, usable)) > 0
     }
     limits = [
         {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
-        for one in sorted(here - most_of.keys())
+        for one in sorted(here - most.keys())
         if math.isfinite(tree.by_name[one].limit.get(name, math.inf))
     ]
     instance = Instance(
@@ -99,12 +97,10 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
         weights=weights,
         guarantees=owed or None,
         limits=limits or None,
-        task_limits=[amount if math.isfinite(amount) else None for amount in most],
+        task_limits=[amount if math.isfinite(amount) else None for amount in most.values()],
     )
     tasks = Surplus().allocate(instance).tasks.tolist()
-    return dict.fromkeys((queue.name for queue in tree.leaves), 0.0) | {
-        queue.name: amount for queue, amount in zip(leaves, tasks, strict=True)
-    }
+    return dict.fromkeys((queue.name for queue in tree.leaves), 0.0) | dict(zip(most, tasks, strict=True))
 
 
 def weight_of(queue: Queue, name: str) -> float:
@@ -112,14 +108,7 @@ def weight_of(queue: Queue, name: str) -> float:
     return queue.weights.get(name, queue.weight)
 
 
-def owed_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
-    """What a queue is owed, as far as it and the queues below it ask for so much."""
-    below = tree.children[one]
-    able = sum(able_of(tree, child.name, name, most) for child in below) if below else most[one]
-    return min(tree.by_name[one].guarantee.get(name, 0.0), able)
-
-
-def able_of(tree: QueueTree, one: str, name: str, most: Mapping[str, float]) -> float:
-    """The most that a queue can use."""
-    below, limit = tree.children[one], tree.by_name[one].limit.get(name, math.inf)
-    return min(limit, sum(able_of(tree, child.name, name, most) for child in below) if below else most.get(one, 0.0))
+def owed_of(tree: QueueTree, one: str, name: str, usable: Given) -> float:
+    """What a queue is owed, as far as it or the queues below it can use so much."""
+    below = tree.children[one] or [tree.by_name[one]]
+    return min(tree.by_name[one].guarantee.get(name, 0.0), sum(usable[queue.name][name] for queue in below))

@@ -36,6 +36,13 @@ class Case(NamedTuple):
     running: tuple[Workload, ...] = ()
 
 
+class Breach(NamedTuple):
+    """How a property fails: in words, with amounts and names, and by which part of the capacity."""
+
+    sentence: str
+    margin: float
+
+
 def kind_of(scheduler: Deployed) -> str:
     """The name of a scheduler, and of its plugin if it has several."""
     return f"{scheduler.scheduler} {getattr(scheduler, 'plugin', '')}".strip()

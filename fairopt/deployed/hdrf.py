@@ -6,11 +6,11 @@ below it, so that a task takes a few operations at each level, however many node
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 from fairopt.datasets import QueueTree
-from fairopt.deployed.base import deepest_first
+from fairopt.deployed.base import Given, deepest_first
 
 SPLIT = 2.0**13 + 1  # leaves 40 bits of a number, by Dekker's method: shares that only rounding tells apart are equal
 
@@ -101,7 +101,7 @@ class _Node:
         return node
 
 
-def served(tree: QueueTree, asked: Mapping[str, Mapping[str, float]], tasks: int) -> dict[str, list[float]]:
+def served(tree: QueueTree, asked: Given, tasks: int) -> dict[str, list[float]]:
     """What each queue uses of each resource after the tasks of all jobs were tried, the first of the hierarchy next."""
     total = [*tree.total().values()]
     root, jobs = _Node(1.0, None, total), dict[str, _Node]()

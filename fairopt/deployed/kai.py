@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from fairopt.blocks.base import ByUser
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, request_of
+from fairopt.deployed.filling import by_level
 from fairopt.errors import InvalidBlock
 
 UNLIMITED = "an unlimited quota of"  # a note of a queue
@@ -60,19 +61,15 @@ class KAI(Deployed):
         object.__setattr__(self, "units", ByUser(self.units))
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        total, asked = tree.total(), request_of(tree)
-        given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
-        for name in resources_of(tree):
-            unit = self.units.get(name, 1.0)
-            waiting = [("", total[name] / unit)]
-            while waiting:
-                above, amount = waiting.pop()
-                rows = [Row.of(queue, name, asked[queue.name][name], unit, amount) for queue in tree.children[above]]
-                divide_one(rows, amount, self.k)
-                for row in rows:
-                    given[row.name][name] = row.given * unit
-                    waiting += [(row.name, row.given)] * bool(tree.children[row.name])
-        return in_order(tree, given)
+        asked, units = request_of(tree), {name: self.units.get(name, 1.0) for name in tree.total()}
+
+        def divide(name: str, _above: str, below: Sequence[Queue], amount: float) -> list[float]:
+            rows = [Row.of(queue, name, asked[queue.name][name], units[name], amount) for queue in below]
+            divide_one(rows, amount, self.k)
+            return [row.given for row in rows]
+
+        whole = by_level(tree, {name: there / units[name] for name, there in tree.total().items()}, divide)
+        return {queue: {name: part * units[name] for name, part in of.items()} for queue, of in whole.items()}
 
 
 @dataclass(eq=False)

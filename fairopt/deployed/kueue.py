@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of
+from fairopt.deployed.base import Deployed, deepest_first, request_of, resources_of
 from fairopt.deployed.cohorts import Amounts, Node, exact, nodes_of
-from fairopt.deployed.cycles import Cycle, circle
-from fairopt.deployed.filling import level
+from fairopt.deployed.filling import by_weight
 from fairopt.deployed.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt.deployed.replay import Cycle, Replay, admissions
 from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
@@ -186,10 +186,7 @@ class Kueue(Deployed):
         """
         nodes, runs = self._running(tree, "", running)
         names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
-        for k, given in enumerate(waiting, 1):
-            one = Workload(*given)
-            self._known(nodes, one.queue)
-            one = one._replace(uses=exact(one.uses))
+        for k, one in enumerate((self._workload(nodes, one) for one in waiting), 1):
             sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
             with suppress(OutOfDomain):
                 sets[1] = by_rules(nodes, one, runs, self.strategies)
@@ -236,12 +233,11 @@ class Kueue(Deployed):
         Cycle(admitted=(1,), preempted=())
         Cycle(admitted=(), preempted=((1, 2),))
         """
-        first = [*running]
-        nodes, every = self._running(tree, "", [*first, *workloads])
-        for one in every:
-            nodes[one.queue].add(one.uses, -1)
-        n = len(first)
-        return circle(nodes, every[:n], every[n:], partial(self._victims, nodes), partial(self._first, nodes))
+        nodes, runs = self._running(tree, "", running)
+        every = [*runs, *(self._workload(nodes, one) for one in workloads)]
+        replay = Replay(nodes, every, range(len(runs)), partial(self._victims, nodes))
+        rings = (replay.settle(j) for j in range(len(runs), len(every)))
+        return next(filter(None, rings), [])
 
     def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
         """The rows of workloads that a workload preempts."""
@@ -324,47 +320,30 @@ class Kueue(Deployed):
         ['b', 'a']
         """
         nodes, out = nodes_of(self.checked(tree), exact), list[str]()
-        left = {name: Workload(name, exact(request)) for name, request in waiting.items()}
-        for name in left:
-            self._known(nodes, name)
-        while left:
-            out.append(self._first(nodes, left))
-            one = left.pop(out[-1])
-            if nodes[one.queue].fits(one.uses):
-                nodes[one.queue].add(one.uses)
+        left = {name: self._workload(nodes, (name, request)) for name, request in waiting.items()}
+        for name in admissions(nodes, left):
+            out.append(name)
+            if nodes[name].fits(left[name].uses):
+                nodes[name].add(left[name].uses)
         return out
-
-    def _first(self, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str:
-        """The queue whose workload is considered first."""
-        roots = (node for node in nodes.values() if node.parent is None)
-        return next(name for root in roots if (name := self._next(root, nodes, left)) is not None)
-
-    def _next(self, node: Node, nodes: Mapping[str, Node], left: Mapping[str, Workload]) -> str | None:
-        """The queue whose workload wins below a node."""
-        if not node.children:
-            return node.name if node.name in left else None
-        best: tuple[tuple[bool, tuple[bool, float], int, float], str] | None = None
-        for child in sorted(node.children, key=lambda one: not one.children):
-            if (name := self._next(child, nodes, left)) is not None:
-                one = left[name]
-                nodes[name].add(one.uses)
-                share = child.share()
-                nodes[name].add(one.uses, -1)
-                key = share.borrows_any(one.uses), share.key, -one.priority, one.created
-                best = (key, name) if best is None or key < best[0] else best
-        return None if best is None else best[1]
 
     def _running(
         self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
     ) -> tuple[dict[str, Node], list[Workload]]:
         """Nodes that use what runs."""
-        nodes, every = nodes_of(self.checked(tree), exact), [Workload(*one) for one in workloads]
-        runs = [one._replace(uses=exact(one.uses)) for one in every]
-        for name in (*[queue] * bool(queue), *(one.queue for one in runs)):
-            self._known(nodes, name)
+        nodes = nodes_of(self.checked(tree), exact)
+        if queue:
+            self._known(nodes, queue)
+        runs = [self._workload(nodes, one) for one in workloads]
         for one in runs:
             nodes[one.queue].add(one.uses)
         return nodes, runs
+
+    def _workload(self, nodes: Mapping[str, Node], workload: Workload | tuple[str, Amounts]) -> Workload:
+        """A workload of a queue that there is, in exact amounts."""
+        one = Workload(*workload)
+        self._known(nodes, one.queue)
+        return one._replace(uses=exact(one.uses))
 
     @staticmethod
     def _known(nodes: Mapping[str, Node], name: str) -> None:
@@ -425,15 +404,13 @@ class Kueue(Deployed):
             for node in lowest_first:
                 if node.children:
                     given[node.name][name] = sum(given[child.name][name] for child in node.children)
-        return in_order(tree, given)
+        return given
 
 
 def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount: float) -> list[float]:
     """What nodes get of the amount of their cohort: first their quota, then by weight, a weight of 0 at last."""
     parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
     left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
-    for weightless in (False, True):
-        rows = [j for j, node in enumerate(below) if (node.weight == 0) == weightless]
-        bases = [node.weight or 1.0 for node in below]
-        left -= level(rows, bases, [wants[n.name] - part for n, part in zip(below, parts, strict=True)], left, parts)
-    return parts
+    most = [wants[node.name] - part for node, part in zip(below, parts, strict=True)]
+    more = by_weight([node.weight for node in below], most, left)
+    return [part + one for part, one in zip(parts, more, strict=True)]

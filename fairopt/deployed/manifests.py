@@ -11,14 +11,14 @@ import yaml
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import deepest_first
-from fairopt.deployed.preemption import BORROW, RECLAIM, WITHIN
+from fairopt.deployed.preemption import BORROW, MOST_PRIORITY, RECLAIM, WITHIN, most_priority
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.queues.tree import Workload
 
 Part = dict[str, Any]
 _KAI_UNITS = {"gpu": 1.0, "cpu": 1000.0, "memory": 2**30 / 1e6}  # of a piece, a core and a GiB
 _NAMES = {"gpu": "nvidia.com/gpu"}
-FLAVOR = "default"
+FLAVOR, KUEUE = "default", "kueue.x-k8s.io/v1beta2"
 
 
 def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: bool = False) -> str:
@@ -55,23 +55,23 @@ def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: b
     Parent - 'root'
     Account - 'bio':Description='bio':Organization='bio':Fairshare=3:GrpTRES=cpu=8
     """
-    if tree.scheduler not in _WRITERS:
-        raise InvalidInstance(f"there is no file for queues of {tree.scheduler}; {nearest(tree.scheduler, _WRITERS)}")
+    if tree.scheduler not in (known := (*_WRITERS, "Slurm")):
+        raise InvalidInstance(f"there is no file for queues of {tree.scheduler}; {nearest(tree.scheduler, known)}")
     lines = [f"# {_amounts(tree.capacity)} to divide"] if tree.capacity else []
     for queue in tree.leaves:
         asks = "all there is" if queue.request is None else _amounts(queue.request)
         lines += [f"# {queue.name} asks for {asks}"] * (queue.request is not None)
-    written = _hdrf(tree) if annotations and tree.scheduler == "Volcano" else _WRITERS[tree.scheduler](tree)
-    jobs = [_objects(_jobs(workloads))] if workloads else []
-    return "\n".join([*lines, "\n---\n".join([written, *jobs])])
-
-
-def _kai(tree: QueueTree) -> str:
-    """Queue objects; resources that the tree does not have are without limits."""
-    return _objects(_object("scheduling.run.ai/v2", "Queue", queue.name, _of_kai(tree, queue)) for queue in tree.queues)
+    if tree.scheduler == "Slurm":
+        return "\n".join([*lines, *_slurm(tree)])
+    objects = _WRITERS[tree.scheduler](tree)
+    if annotations and tree.scheduler == "Volcano":
+        objects = [_of_levels(tree, queue) for queue in tree.leaves]
+    written = yaml.safe_dump_all([*objects, *_jobs(workloads)], sort_keys=False, default_flow_style=None, width=110)
+    return "\n".join([*lines, str(written).rstrip("\n")])
 
 
 def _of_kai(tree: QueueTree, queue: Queue) -> Part:
+    """A Queue object; resources that the tree does not have are without limits."""
     spec: Part = {"parentQueue": queue.parent} if queue.parent else {}
     spec |= {} if queue.priority is None else {"priority": queue.priority}
     spec["resources"] = {}
@@ -80,17 +80,17 @@ def _of_kai(tree: QueueTree, queue: Queue) -> Part:
         most = queue.limit.get(name, math.inf) * unit
         of = {"quota": quota, "limit": most if math.isfinite(most) else -1.0, "overQuotaWeight": queue.weight}
         spec["resources"][name] = {key: _number(value) for key, value in of.items()}
-    return spec
+    return _object("scheduling.run.ai/v2", "Queue", queue.name, spec)
 
 
-def _kueue(tree: QueueTree) -> str:
+def _kueue(tree: QueueTree) -> list[Part]:
     """A flavor, cohorts and ClusterQueues, with reclaim within the cohort."""
-    out = [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": FLAVOR}}]
+    out = [_object(KUEUE, "ResourceFlavor", FLAVOR, None)]
     for queue in tree.queues:
         cohort = bool(tree.children[queue.name]) or queue.request == {}
         spec: Part = {"parentName" if cohort else "cohortName": queue.parent} if queue.parent else {}
         if not cohort:
-            spec |= {"namespaceSelector": {}, "preemption": _rules(queue.notes)}
+            spec |= {"namespaceSelector": {}, "preemption": _rules(queue)}
         spec["fairSharing"] = {"weight": _text(queue.weight)}
         limits = {"nominalQuota": queue.guarantee, "lendingLimit": queue.lending, "borrowingLimit": queue.borrowing}
         names = [*queue.guarantee]
@@ -103,26 +103,27 @@ def _kueue(tree: QueueTree) -> str:
         covered = [_NAMES.get(name, name) for name in names]
         spec |= {"resourceGroups": [{"coveredResources": covered, "flavors": flavors}]} if names else {}
         kind = "Cohort" if cohort else "ClusterQueue"
-        out.append(_object("kueue.x-k8s.io/v1beta2", kind, queue.name, spec))
-    return _objects(iter(out))
+        out.append(_object(KUEUE, kind, queue.name, spec))
+    return out
 
 
-def _rules(notes: Mapping[str, str]) -> Part:
+def _rules(queue: Queue) -> Part:
     """On whom a ClusterQueue may preempt."""
+    notes = queue.notes
     rules: Part = {"reclaimWithinCohort": "Any"} | {key: notes[key] for key in (RECLAIM, WITHIN) if key in notes}
     if BORROW in notes:
-        most = {key: int(notes[key]) for key in ("maxPriorityThreshold",) if key in notes}
-        rules[BORROW] = {"policy": notes[BORROW], **most}
+        most = most_priority(queue.name, notes)
+        rules[BORROW] = {"policy": notes[BORROW], **({} if most is None else {MOST_PRIORITY: most})}
     return rules
 
 
 def _jobs(workloads: Sequence[Workload]) -> Iterator[Part]:
     """LocalQueues, priorities and Jobs of Kueue."""
-    group, version = "kueue.x-k8s.io", "kueue.x-k8s.io/v1beta2"
+    group = KUEUE.partition("/")[0]
     for name in dict.fromkeys(one.queue for one in workloads):
-        yield _object(version, "LocalQueue", name, {"clusterQueue": name})
+        yield _object(KUEUE, "LocalQueue", name, {"clusterQueue": name})
     for priority in dict.fromkeys(one.priority for one in workloads):
-        yield {**_object(version, "WorkloadPriorityClass", f"priority-{priority}", None), "value": priority}
+        yield {**_object(KUEUE, "WorkloadPriorityClass", f"priority-{priority}", None), "value": priority}
     for k, one in enumerate(workloads, 1):
         container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         pod = {
@@ -134,26 +135,20 @@ def _jobs(workloads: Sequence[Workload]) -> Iterator[Part]:
         yield {**job, "metadata": {**job["metadata"], "labels": labels}}
 
 
-def _volcano(tree: QueueTree) -> str:
-    """Queue objects with parents."""
-    return _objects(_of_volcano(queue) for queue in tree.queues)
-
-
-def _hdrf(tree: QueueTree) -> str:
-    """Queue objects of the queues that have none below, with their levels as annotations."""
-    made = list[Part]()
-    for queue in tree.leaves:
-        path = [*reversed(tree.above(queue.name)), queue.name]
-        weights = [_text(tree.by_name[one].weight) for one in path]
-        made.append(_of_volcano(replace(queue, parent="")))
-        made[-1]["metadata"]["annotations"] = {
-            "volcano.sh/hierarchy": "/".join(("root", *path)),
-            "volcano.sh/hierarchy-weights": "/".join(("1", *weights)),
-        }
-    return _objects(iter(made))
+def _of_levels(tree: QueueTree, queue: Queue) -> Part:
+    """A Queue object of Volcano with its levels as annotations."""
+    path = [*reversed(tree.above(queue.name)), queue.name]
+    weights = [_text(tree.by_name[one].weight) for one in path]
+    made = _of_volcano(replace(queue, parent=""))
+    made["metadata"]["annotations"] = {
+        "volcano.sh/hierarchy": "/".join(("root", *path)),
+        "volcano.sh/hierarchy-weights": "/".join(("1", *weights)),
+    }
+    return made
 
 
 def _of_volcano(queue: Queue) -> Part:
+    """A Queue object of Volcano."""
     spec: Part = {"weight": _number(queue.weight), "reclaimable": True}
     spec |= {"parent": queue.parent} if queue.parent else {}
     spec |= {} if queue.priority is None else {"priority": queue.priority}
@@ -163,14 +158,14 @@ def _of_volcano(queue: Queue) -> Part:
     return _object("scheduling.volcano.sh/v1beta1", "Queue", queue.name, spec)
 
 
-def _yunikorn(tree: QueueTree) -> str:
+def _yunikorn(tree: QueueTree) -> list[Part]:
     """The partition of ``queues.yaml``."""
 
     def below(name: str) -> list[Part]:
         return [_of_yunikorn(queue, below(queue.name)) for queue in tree.children[name]]
 
     root = {"name": "root", "submitacl": "*", "queues": below("")}
-    return _yaml({"partitions": [{"name": "default", "queues": [root]}]})
+    return [{"partitions": [{"name": "default", "queues": [root]}]}]
 
 
 def _of_yunikorn(queue: Queue, below: list[Part]) -> Part:
@@ -183,7 +178,7 @@ def _of_yunikorn(queue: Queue, below: list[Part]) -> Part:
     return made | ({"parent": True, "queues": below} if below else {})
 
 
-def _slurm(tree: QueueTree) -> str:
+def _slurm(tree: QueueTree) -> list[str]:
     """Lines of a dump, parents first."""
     lines = ["Cluster - 'cluster':Fairshare=1:QOS='normal'"]
     for parent in ("", *(queue.name for queue in reversed(deepest_first(tree)))):
@@ -192,7 +187,7 @@ def _slurm(tree: QueueTree) -> str:
             tres = ",".join(_tres(most, name) for name, most in one.limit.items())
             line = f"Account - '{one.name}':Description='{one.name}':Organization='{one.name}'"
             lines.append(f"{line}:Fairshare={_text(one.weight)}" + f":GrpTRES={tres}" * bool(tres))
-    return "\n".join(lines)
+    return lines
 
 
 def _tres(amount: float, name: str) -> str:
@@ -202,22 +197,17 @@ def _tres(amount: float, name: str) -> str:
     return f"{name if name == 'cpu' else f'gres/{name}'}={_text(amount)}"
 
 
-_WRITERS: dict[str, Callable[[QueueTree], str]] = {
-    "KAI": _kai, "Kueue": _kueue, "Volcano": _volcano, "YuniKorn": _yunikorn, "Slurm": _slurm
-}  # fmt: skip
+_WRITERS: dict[str, Callable[[QueueTree], list[Part]]] = {
+    "KAI": lambda tree: [_of_kai(tree, queue) for queue in tree.queues],
+    "Kueue": _kueue,
+    "Volcano": lambda tree: [*map(_of_volcano, tree.queues)],
+    "YuniKorn": _yunikorn,
+}
 
 
 def _object(version: str, kind: str, name: str, spec: Part | None) -> Part:
     made = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
     return made if spec is None else {**made, "spec": spec}
-
-
-def _objects(objects: Iterator[Part]) -> str:
-    return "---\n".join(_yaml(one) + "\n" for one in objects).rstrip("\n")
-
-
-def _yaml(data: Part) -> str:
-    return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)).rstrip("\n")
 
 
 def _quantities(amounts: Mapping[str, float], cpu: str = "cpu") -> Part:

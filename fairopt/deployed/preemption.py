@@ -13,6 +13,7 @@ FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 STRATEGIES = (FINAL, INITIAL)
 ANY, NEVER, LOWER, NEWER = "Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority"
 RECLAIM, WITHIN, BORROW = "reclaimWithinCohort", "withinClusterQueue", "borrowWithinCohort"
+MOST_PRIORITY = "maxPriorityThreshold"  # a note beside the last
 POLICIES = {RECLAIM: (ANY, NEVER, LOWER), WITHIN: (NEVER, LOWER, NEWER), BORROW: (NEVER, LOWER)}
 
 
@@ -99,6 +100,15 @@ def policy(node: Node, key: str) -> str:
     if value not in known:
         raise InvalidInstance(f"{key} of {node.name!r} is {value!r}; {nearest(value, known)}")
     return value
+
+
+def most_priority(queue: str, rules: Mapping[str, str]) -> int | None:
+    """Up to what priority a queue preempts whatever the shares are, from its notes; None is any."""
+    text = rules.get(MOST_PRIORITY)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise InvalidInstance(f"{MOST_PRIORITY} of {queue!r} is {text!r}; give a whole number") from None
 
 
 def permits(rule: str, incoming: Workload, other: Workload) -> bool:
@@ -209,4 +219,5 @@ def _threshold(preemptor: Node, incoming: Workload) -> float:
     """Below what priority workloads could be preempted whatever the shares are, before Kueue's 87e9a0a6."""
     if policy(preemptor, BORROW) == NEVER:
         return -math.inf
-    return min(incoming.priority, float(preemptor.rules.get("maxPriorityThreshold", "inf")) + 1)
+    most = most_priority(preemptor.name, preemptor.rules)
+    return incoming.priority if most is None else min(incoming.priority, most + 1)

@@ -12,8 +12,8 @@ import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
-from fairopt.deployed.draws import AMOUNTS, Case, features_of, kind_of, legal, shrunk, size_of
-from fairopt.deployed.trial import TRIALS, Breach, Trial
+from fairopt.deployed.draws import AMOUNTS, Breach, Case, features_of, kind_of, legal, shrunk, size_of
+from fairopt.deployed.trial import TRIALS, Trial
 from fairopt.errors import InvalidBlock, UnknownName
 from fairopt.io.queues.tree import Workload
 from fairopt.properties.audit.findings import AuditReport, Evidence, Finding

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairopt.datasets import QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, resources_of, usable_of
-from fairopt.deployed.filling import level
+from fairopt.datasets import Queue, QueueTree
+from fairopt.deployed.base import Deployed, deepest_first, usable_of
+from fairopt.deployed.filling import by_level, by_weight
 from fairopt.online.memory import level_fs, slurm_effective_usage, slurm_factor
 from fairopt.runtime.lazy import pandas
 
@@ -85,22 +86,11 @@ class Slurm(Deployed):
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable = usable_of(tree)
-        given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
-        for name in resources_of(tree):
-            waiting = [("", tree.total()[name])]
-            while waiting:
-                above, amount = waiting.pop()
-                below = tree.children[above]
-                caps = [usable[one.name][name] for one in below]
-                parts, bases = [0.0] * len(below), [one.weight or 1.0 for one in below]
-                for without in (False, True):
-                    amount -= level(
-                        [j for j, q in enumerate(below) if (not q.weight) == without], bases, caps, amount, parts
-                    )
-                for queue, part in zip(below, parts, strict=True):
-                    given[queue.name][name] = part
-                    waiting += [(queue.name, part)] * bool(tree.children[queue.name])
-        return in_order(tree, given)
+
+        def divide(name: str, _above: str, below: Sequence[Queue], amount: float) -> list[float]:
+            return by_weight([one.weight for one in below], [usable[one.name][name] for one in below], amount)
+
+        return by_level(tree, tree.total(), divide)
 
 
 def _part(amount: float, whole: float) -> float:

@@ -6,27 +6,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, request_of
-from fairopt.deployed.circles import against_rules, arrivals, circles
+from fairopt.deployed.arrivals import arrivals, preemption_by_rules, preemption_ends
+from fairopt.deployed.base import Deployed, Given, deepest_first, request_of, usable_of
 from fairopt.deployed.comparison import beside, owed_of, weight_of
-from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Case, drawn, kind_of, legal, reads
+from fairopt.deployed.draws import AMOUNTS, FRACTIONS, Breach, Case, drawn, kind_of, legal, reads
 
-Given = Mapping[str, Mapping[str, float]]
+Breaches = Callable[[Deployed, Case], Iterable[Breach]]
 LEAST = 1e-3  # of a capacity; Volcano's rounds leave up to a ten-thousandth of a unit
 HDRF = "Volcano hdrf"
 OF_TASKS = 0.15  # where whole tasks are placed, several of which may make a difference
-
-
-class Breach(NamedTuple):
-    """How a property fails: in words, with amounts and names, and by which part of the capacity."""
-
-    sentence: str
-    margin: float
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,7 @@ class Trial:
 
     name: str
     meaning: str
-    breaches: Callable[[Deployed, Case], Iterable[Breach]]
+    breaches: Breaches
     without: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
     hdrf: bool = False
@@ -60,6 +53,19 @@ class Trial:
         return max(found, key=lambda one: one.margin, default=None)
 
 
+TRIALS = list[Trial]()  # in the order of reports
+
+
+def trial(meaning: str, **options: Any) -> Callable[[Breaches], Breaches]:
+    """Make a function a trial under its own name, at the end of reports."""
+
+    def add(breaches: Breaches) -> Breaches:
+        TRIALS.append(Trial(breaches.__name__.strip("_").replace("_", "-"), meaning, breaches, **options))
+        return breaches
+
+    return add
+
+
 def gives(scheduler: Deployed, tree: QueueTree) -> Given:
     """What each queue is given, by name and resource."""
     return scheduler._divided(scheduler.checked(tree))
@@ -70,8 +76,11 @@ def amount(value: float, resource: str) -> str:
     return f"{value + 0.0:.4g} {resource}" if math.isfinite(value) else f"all {resource} there is"
 
 
-def max_min_fair(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against the certified answer."""
+@trial(
+    "each queue gets what certified max-min fairness beyond guarantees gives it, by weight and level by level",
+    without=("priority", "reserved", "lending"),
+)
+def _max_min_fair(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     total = scheduler.checked(case.tree).total()
     for row in beside(scheduler, case.tree)[0].to_dict("records"):
         name, gets, fair = row["resource"], row["gives"], row["fair"]
@@ -79,8 +88,8 @@ def max_min_fair(scheduler: Deployed, case: Case) -> Iterator[Breach]:
         yield Breach(sentence, abs(gets - fair) / total[name])
 
 
-def feasible(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against capacities, and what the queue above has."""
+@trial("together queues get no more than the capacity, and those below a queue no more than that queue")
+def _feasible(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.checked(case.tree)
     given, total = gives(scheduler, case.tree), tree.total()
     for name in total:
@@ -93,8 +102,8 @@ def feasible(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, (part - there) / total[name])
 
 
-def within_limits(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against limits."""
+@trial("no queue gets more than its limit", without=("lending",))
+def _within_limits(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree, given = scheduler.as_owed(scheduler.checked(case.tree)), gives(scheduler, case.tree)
     for name, whole in tree.total().items():
         for queue in tree.queues:
@@ -103,8 +112,11 @@ def within_limits(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, (gets - most) / whole)
 
 
-def non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against requests, and what is left."""
+@trial(
+    "no queue gets more than it asks for, or less while some is left that it may have",
+    without=("lending", "reserved"),
+)
+def _non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.as_owed(scheduler.checked(case.tree))
     given, asks = gives(scheduler, case.tree), request_of(tree)
     for name, whole in tree.total().items():
@@ -119,14 +131,16 @@ def non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(f"{words}, and {left['']:.4g} are left", min(asked - gets, left[queue.name]) / whole)
 
 
-def keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against what is owed, if that fits together."""
+@trial(
+    "each queue gets the least of its guarantee, request and limit, where what is so owed fits together",
+    without=("lending",),
+)
+def _keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.as_owed(scheduler.checked(case.tree))
     both = [replace(one, guarantee=_larger(one.guarantee, one.reserved)) for one in tree.queues]
-    tree, given, asks = replace(tree, queues=tuple(both)), gives(scheduler, case.tree), request_of(tree)
+    tree, given, usable = replace(tree, queues=tuple(both)), gives(scheduler, case.tree), usable_of(tree)
     for name, whole in tree.total().items():
-        most = {one.name: min(asks[one.name][name], one.limit.get(name, math.inf)) for one in tree.leaves}
-        owed = {one.name: owed_of(tree, one.name, name, most) for one in tree.queues}
+        owed = {one.name: owed_of(tree, one.name, name, usable) for one in tree.queues}
         needs = dict[str, float]()
         for one in deepest_first(tree):
             needs[one.name] = max(owed[one.name], sum(needs[child.name] for child in tree.children[one.name]))
@@ -139,8 +153,27 @@ def keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(f"{words} {gets:.4g}", (owed[one.name] - gets) / whole)
 
 
-def sharing_incentive(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against a queue's part of the capacity by weight, level by level."""
+@trial("no queue gets more than it is owed while a sibling of higher priority asks for more", of=("KAI", "YuniKorn"))
+def _keeps_priorities(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    tree, given = scheduler.checked(case.tree), gives(scheduler, case.tree)
+    asks = request_of(tree)
+    for high, low in permutations(tree.leaves, 2):
+        if high.parent != low.parent or (high.priority or 0) <= (low.priority or 0):
+            continue
+        for name, whole in tree.total().items():
+            gets, less = given[low.name][name], given[high.name][name]
+            unmet = min(asks[high.name][name], high.limit.get(name, math.inf)) - less
+            words = f"queue {low.name!r} gets {amount(gets, name)}, and {high.name!r} of higher priority {less:.4g}"
+            yield Breach(words, min(gets - low.guarantee.get(name, 0.0), unmet) / whole)
+
+
+@trial(
+    "without guarantees and priorities, each queue gets the least of its request, its limit and its part of the "
+    "capacity by weight, level by level",
+    without=("guarantee", "reserved", "priority", "lending", "borrowing"),
+    hdrf=True,  # of one resource
+)
+def _sharing_incentive(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.checked(case.tree)
     given, asks, total = gives(scheduler, case.tree), request_of(tree), tree.total()
     for name, whole in total.items() if kind_of(scheduler) != HDRF or len(total) == 1 else ():
@@ -155,8 +188,8 @@ def sharing_incentive(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, (own - gets) / whole)
 
 
-def strategy_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against other requests."""
+@trial("no queue gets more that it can use, at most its true request, by asking for another amount")
+def _strategy_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree, total = case.tree, scheduler.checked(case.tree).total()
     asks, truth = request_of(scheduler.checked(tree)), useful(scheduler, tree)
     lies = FRACTIONS if "fractions" in reads(scheduler) else (0.5,)
@@ -172,8 +205,8 @@ def strategy_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
                 yield Breach(words, 0.0 if worse else (got[name] - before[name]) / whole)
 
 
-def split_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against two queues of half of all that it has."""
+@trial("no queue gets more as two queues that have half of its weight, guarantee, limit and request each")
+def _split_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree, total = case.tree, scheduler.checked(case.tree).total()
     before = useful(scheduler, tree)
     for queue in tree.leaves:
@@ -195,8 +228,11 @@ def split_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, (would - gets) / whole)
 
 
-def merge_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against two queues as one."""
+@trial(
+    "no two siblings that ask for all there is get more as one queue with the sums of their weights and guarantees",
+    without=("limit", "lending", "borrowing"),
+)
+def _merge_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree, total = case.tree, scheduler.checked(case.tree).total()
     before = useful(scheduler, tree)
     for one, other in combinations(tree.leaves, 2):
@@ -215,8 +251,8 @@ def merge_proof(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield Breach(words, (would - gets) / whole)
 
 
-def resource_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against the same queues with one or two units more."""
+@trial("when a capacity grows, no queue gets less", without=("priority",), hdrf=True)
+def _resource_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     total = scheduler.checked(case.tree).total()
     for name in total:
         for more in (1, 2):
@@ -224,8 +260,8 @@ def resource_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             yield from _falls(scheduler, case.tree, _grown(case.tree, name, more), what)
 
 
-def population_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against the same queues, of which one asks for nothing."""
+@trial("when a queue asks for nothing any more, no other gets less", without=("priority",), hdrf=True)
+def _population_monotone(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     for queue in case.tree.leaves:
         silent = replace(queue, request=dict.fromkeys(scheduler.checked(case.tree).total(), 0.0))
         what = f"queue {queue.name!r} asks for nothing any more"
@@ -242,8 +278,20 @@ def _falls(scheduler: Deployed, tree: QueueTree, changed: QueueTree, what: str, 
             yield Breach(words, 0.0 if queue.name == but else (gets - less) / whole)
 
 
-def order_independent(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against other orders."""
+@trial("siblings that are the same but for their names get the same")
+def _equal_treatment(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    given = gives(scheduler, case.tree)
+    for one, other in combinations(case.tree.leaves, 2):
+        for name, whole in (
+            scheduler.checked(case.tree).total().items() if replace(one, name=other.name) == other else ()
+        ):
+            gets, would = given[one.name][name], given[other.name][name]
+            words = f"alike, {_listed((one, other))} {amount(gets, name)} and {would:.4g}"
+            yield Breach(words, abs(gets - would) / whole)
+
+
+@trial("what queues get does not depend on the order in which they are listed", hdrf=True)
+def _order_independent(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     queues, given = case.tree.queues, gives(scheduler, case.tree)
     swapped = [(*queues[:k], queues[k + 1], queues[k], *queues[k + 2 :]) for k in range(len(queues) - 1)]
     for order in (queues[::-1], *swapped):
@@ -255,40 +303,16 @@ def order_independent(scheduler: Deployed, case: Case) -> Iterator[Breach]:
                 yield Breach(f"{words} {', '.join(one.name for one in order)}", abs(gets - would) / whole)
 
 
-def equal_treatment(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against queues that are the same but for their names."""
-    given = gives(scheduler, case.tree)
-    for one, other in combinations(case.tree.leaves, 2):
-        for name, whole in (
-            scheduler.checked(case.tree).total().items() if replace(one, name=other.name) == other else ()
-        ):
-            gets, would = given[one.name][name], given[other.name][name]
-            words = f"alike, {_listed((one, other))} {amount(gets, name)} and {would:.4g}"
-            yield Breach(words, abs(gets - would) / whole)
-
-
-def keeps_priorities(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against siblings of lower priority, beyond what these are owed."""
-    tree, given = scheduler.checked(case.tree), gives(scheduler, case.tree)
-    asks = request_of(tree)
-    for high, low in permutations(tree.leaves, 2):
-        if high.parent != low.parent or (high.priority or 0) <= (low.priority or 0):
-            continue
-        for name, whole in tree.total().items():
-            gets, less = given[low.name][name], given[high.name][name]
-            unmet = min(asks[high.name][name], high.limit.get(name, math.inf)) - less
-            words = f"queue {low.name!r} gets {amount(gets, name)}, and {high.name!r} of higher priority {less:.4g}"
-            yield Breach(words, min(gets - low.guarantee.get(name, 0.0), unmet) / whole)
-
-
-def preemption_ends(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against the cycles of Kueue, one after the other."""
-    yield from (Breach(*one) for one in circles(scheduler, case))
-
-
-def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    """Against the rules, one workload at a time."""
-    yield from (Breach(*one) for one in against_rules(scheduler, case))
+trial(
+    "whom a workload preempts can be preempted one after the other, each as the rules of shares allow then",
+    of=("Kueue",),
+    draw=arrivals,
+)(preemption_by_rules)
+trial(
+    "workloads that arrive one by one, and never finish, do not preempt each other in a circle",
+    of=("Kueue",),
+    draw=arrivals,
+)(preemption_ends)
 
 
 def useful(scheduler: Deployed, tree: QueueTree, asks: Given | None = None) -> Given:
@@ -329,92 +353,3 @@ def _listed(queues: Iterable[Queue]) -> str:
     """Queues, who get something."""
     *others, last = (repr(queue.name) for queue in queues)
     return f"queues {', '.join(others)} and {last} get" if others else f"queue {last} gets"
-
-
-TRIALS = (  # in the order of reports
-    Trial(
-        "max-min-fair",
-        "each queue gets what certified max-min fairness beyond guarantees gives it, by weight and level by level",
-        max_min_fair,
-        ("priority", "reserved", "lending"),
-    ),
-    Trial(
-        "feasible",
-        "together queues get no more than the capacity, and those below a queue no more than that queue",
-        feasible,
-    ),
-    Trial("within-limits", "no queue gets more than its limit", within_limits, ("lending",)),
-    Trial(
-        "non-wasteful",
-        "no queue gets more than it asks for, or less while some is left that it may have",
-        non_wasteful,
-        ("lending", "reserved"),
-    ),
-    Trial(
-        "keeps-guarantees",
-        "each queue gets the least of its guarantee, request and limit, where what is so owed fits together",
-        keeps_guarantees,
-        ("lending",),
-    ),
-    Trial(
-        "keeps-priorities",
-        "no queue gets more than it is owed while a sibling of higher priority asks for more",
-        keeps_priorities,
-        of=("KAI", "YuniKorn"),
-    ),
-    Trial(
-        "sharing-incentive",
-        "without guarantees and priorities, each queue gets the least of its request, its limit and its part of the "
-        "capacity by weight, level by level",
-        sharing_incentive,
-        ("guarantee", "reserved", "priority", "lending", "borrowing"),
-        hdrf=True,  # of one resource
-    ),
-    Trial(
-        "strategy-proof",
-        "no queue gets more that it can use, at most its true request, by asking for another amount",
-        strategy_proof,
-    ),
-    Trial(
-        "split-proof",
-        "no queue gets more as two queues that have half of its weight, guarantee, limit and request each",
-        split_proof,
-    ),
-    Trial(
-        "merge-proof",
-        "no two siblings that ask for all there is get more as one queue with the sums of their weights and guarantees",
-        merge_proof,
-        ("limit", "lending", "borrowing"),
-    ),
-    Trial(
-        "resource-monotone", "when a capacity grows, no queue gets less", resource_monotone, ("priority",), hdrf=True
-    ),
-    Trial(
-        "population-monotone",
-        "when a queue asks for nothing any more, no other gets less",
-        population_monotone,
-        ("priority",),
-        hdrf=True,
-    ),
-    Trial("equal-treatment", "siblings that are the same but for their names get the same", equal_treatment),
-    Trial(
-        "order-independent",
-        "what queues get does not depend on the order in which they are listed",
-        order_independent,
-        hdrf=True,
-    ),
-    Trial(
-        "preemption-by-rules",
-        "whom a workload preempts can be preempted one after the other, each as the rules of shares allow then",
-        preemption_by_rules,
-        of=("Kueue",),
-        draw=arrivals,
-    ),
-    Trial(
-        "preemption-ends",
-        "workloads that arrive one by one, and never finish, do not preempt each other in a circle",
-        preemption_ends,
-        of=("Kueue",),
-        draw=arrivals,
-    ),
-)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, deepest_first, in_order, request_of, resources_of, usable_of
-from fairopt.deployed.filling import filled
+from fairopt.deployed.base import Deployed, deepest_first, request_of, resources_of, usable_of
+from fairopt.deployed.filling import by_level, by_use
 from fairopt.deployed.hdrf import served
 from fairopt.errors import InvalidBlock, InvalidInstance
 
@@ -76,8 +77,7 @@ class Volcano(Deployed):
         return f"Volcano as deployed ({self.plugin})"
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        divide = {"proportion": _proportion, "capacity": _capacity, "hdrf": self._hdrf}[self.plugin]
-        return in_order(tree, divide(tree))
+        return {"proportion": _proportion, "capacity": _capacity, "hdrf": self._hdrf}[self.plugin](tree)
 
     def _hdrf(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         """The plugin ``drf`` with its hierarchy."""
@@ -133,26 +133,20 @@ def _proportion(tree: QueueTree) -> dict[str, dict[str, float]]:
 def _capacity(tree: QueueTree) -> dict[str, dict[str, float]]:
     """The plugin ``capacity``, with its hierarchy."""
     usable = usable_of(tree)
-    given: dict[str, dict[str, float]] = {queue.name: {} for queue in tree.queues}
-    for name in resources_of(tree):
-        waiting = [("", tree.total()[name], math.inf)]
-        while waiting:
-            above, amount, most = waiting.pop()
-            below = tree.children[above]
-            kept = sum(queue.reserved.get(name, 0.0) for queue in below)
-            caps = [
-                min(max(0.0, most - kept) + queue.reserved.get(name, 0.0), _capability(queue, name, most))
-                for queue in below
-            ]
-            bases = [
-                max(min(queue.guarantee.get(name, 0.0), cap), queue.reserved.get(name, 0.0))
-                for queue, cap in zip(below, caps, strict=True)
-            ]
-            parts = filled(bases, [min(usable[q.name][name], cap) for q, cap in zip(below, caps, strict=True)], amount)
-            for queue, part, cap in zip(below, parts, caps, strict=True):
-                given[queue.name][name] = part
-                waiting += [(queue.name, part, cap)] * bool(tree.children[queue.name])
-    return given
+    most = dict.fromkeys(((name, "") for name in resources_of(tree)), math.inf)
+
+    def divide(name: str, above: str, below: Sequence[Queue], amount: float) -> list[float]:
+        free = max(0.0, most[name, above] - sum(queue.reserved.get(name, 0.0) for queue in below))
+        bases, caps = list[float](), list[float]()
+        for queue in below:
+            reserved = queue.reserved.get(name, 0.0)
+            cap = min(free + reserved, _capability(queue, name, most[name, above]))
+            most[name, queue.name] = cap
+            bases.append(max(min(queue.guarantee.get(name, 0.0), cap), reserved))
+            caps.append(min(usable[queue.name][name], cap))
+        return by_use(bases, caps, amount)
+
+    return by_level(tree, tree.total(), divide)
 
 
 def _capability(queue: Queue, name: str, default: float = math.inf) -> float:

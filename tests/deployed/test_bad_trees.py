@@ -56,3 +56,13 @@ def test_queues_that_are_not_there() -> None:
         fo.deployed.Kueue().victims(tree, "b", {"cpu": 1}, [])
     with pytest.raises(InvalidInstance, match="'all' is a cohort"):
         fo.deployed.Kueue().victims(tree, "a", {"cpu": 1}, [("all", {"cpu": 1})])
+
+
+def test_a_threshold_that_is_no_number() -> None:
+    notes = {"borrowWithinCohort": "LowerPriority", "maxPriorityThreshold": "high"}
+    queues = [Queue(name, "all", guarantee={"cpu": 1}, notes=notes) for name in "ab"]
+    tree, words = QueueTree("Kueue", (Queue("all"), *queues)), "maxPriorityThreshold of 'a' is 'high'; give a whole"
+    with pytest.raises(InvalidInstance, match=words):
+        fo.deployed.Kueue(below_threshold=True).victims(tree, "a", {"cpu": 1}, [("b", {"cpu": 2})])
+    with pytest.raises(InvalidInstance, match=words):
+        fo.deployed.manifest(tree)

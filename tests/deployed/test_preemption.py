@@ -15,11 +15,11 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed import Kueue
-from fairopt.deployed.circles import against_rules, arrivals
+from fairopt.deployed.arrivals import arrivals, preemption_by_rules
 from fairopt.deployed.cohorts import exact, nodes_of
-from fairopt.deployed.cycles import Cycle, Replay
 from fairopt.deployed.draws import Case, legal, shrunk
 from fairopt.deployed.preemption import FINAL, INITIAL
+from fairopt.deployed.replay import Cycle, Replay
 from fairopt.deployed.search import trials_of
 from fairopt.deployed.smallest import by_rules, of_any
 from fairopt.io.queues.tree import Workload
@@ -99,7 +99,7 @@ def test_drawing_finds_the_circle_of_issue_14543() -> None:
     (gone,), ((again, preemptor),) = (first.admitted or second.admitted), (first.preempted or second.preempted)
     assert gone == again and case.running[gone].queue != case.running[preemptor].queue
     assert len(case.running) == 3 and len(case.tree.leaves) == 2
-    assert [*against_rules(Kueue(), case)]  # the first time, too, no rule allows it
+    assert [*preemption_by_rules(Kueue(), case)]  # the first time, too, no rule allows it
 
 
 def test_a_circle_in_which_rules_allow_each_step() -> None:
@@ -255,10 +255,8 @@ def test_heads_that_want_the_same_victim() -> None:
     tree = queues(*(Queue(name, "all", guarantee={"cpu": amount}) for name, amount in (("a", 4), ("b", 0), ("c", 4))))
     every = [Workload("b", {"cpu": 8}, 0, 0), Workload("a", {"cpu": 4}, 0, 1), Workload("c", {"cpu": 4}, 0, 2)]
     kueue, nodes = Kueue(), nodes_of(Kueue().checked(tree), exact)
-    replay = Replay(
-        nodes, every, lambda one, runs: kueue._victims(nodes, one, runs), lambda left: kueue._first(nodes, left)
-    )
-    replay.run(0)
+    nodes["b"].add(every[0].uses)
+    replay = Replay(nodes, every, [0], lambda one, runs: kueue._victims(nodes, one, runs))
     replay.waits.add(1)
     assert replay.settle(2) == []
     assert (replay.runs, replay.waits, replay.aside) == ([1, 2], {0}, {0})

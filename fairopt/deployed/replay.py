@@ -1,16 +1,16 @@
-"""Kueue's cycles of scheduling one after the other: who is admitted, who is preempted, and whether that ever ends."""
+"""Kueue's cycles of scheduling one after the other: who comes next, who is preempted, and whether that ever ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 from fairopt.deployed.cohorts import Amounts, Node
 from fairopt.deployed.preemption import ANY, RECLAIM, may_preempt, policy
 from fairopt.io.queues.tree import Workload
 
 Victims = Callable[[Workload, Sequence[Workload]], list[int]]
-Order = Callable[[Mapping[str, Workload]], str]
 MOST_CYCLES = 1000
 
 
@@ -21,6 +21,48 @@ class Cycle(NamedTuple):
     preempted: tuple[tuple[int, int], ...]
 
 
+def admissions(nodes: Mapping[str, Node], waiting: Mapping[str, Workload]) -> Iterator[str]:
+    """Queues in the order in which one workload of each is considered; each may use more before the next is asked for.
+
+    A share is of what is used in a node and below it. So each cohort keeps a heap of the nodes below it by their next
+    workloads, and only the nodes above a queue are compared anew.
+    """
+    left, heaps = dict(waiting), {name: list[tuple[Any, ...]]() for name in nodes}
+    places = dict[str, int]()
+    for node in nodes.values():
+        cohorts_first = sorted(node.children, key=lambda one: not one.children)
+        places.update({child.name: k for k, child in enumerate(cohorts_first)})
+
+    def best(node: Node) -> str | None:
+        """The queue whose workload comes next below a node."""
+        if node.children:
+            return heaps[node.name][0][-1] if heaps[node.name] else None
+        return node.name if node.name in left else None
+
+    def compare(node: Node, cohort: Node) -> None:
+        """Put a node among those of its cohort."""
+        if (name := best(node)) is not None:
+            one = left[name]
+            nodes[name].add(one.uses)
+            share = node.share()
+            nodes[name].add(one.uses, -1)
+            key = share.borrows_any(one.uses), share.key, -one.priority, one.created
+            heappush(heaps[cohort.name], (*key, places[node.name], name))
+
+    for node in sorted(nodes.values(), key=lambda one: -len(one.above())):
+        if node.parent is not None:
+            compare(node, node.parent)
+    for root in [node for node in nodes.values() if node.parent is None]:
+        while (name := best(root)) is not None:
+            del left[name]
+            yield name
+            node = nodes[name]
+            while node.parent is not None:
+                heappop(heaps[node.parent.name])
+                compare(node, node.parent)
+                node = node.parent
+
+
 class Replay:
     """What runs and waits, from cycle to cycle.
 
@@ -28,15 +70,10 @@ class Replay:
     is set aside until something is preempted. All that is preempted is gone, and waits again, before the next cycle.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], every: Sequence[Workload], victims: Victims, order: Order):
-        self.nodes, self.every, self.victims, self.order = nodes, every, victims, order
-        self.runs, self.waits = list[int](), set[int]()
+    def __init__(self, nodes: Mapping[str, Node], every: Sequence[Workload], runs: Iterable[int], victims: Victims):
+        self.nodes, self.every, self.victims = nodes, every, victims
+        self.runs, self.waits = [*runs], set[int]()  # what runs is in use already
         self.aside, self.preempts = set[int](), dict[str, int]()
-
-    def run(self, j: int) -> None:
-        """Let a workload run from now on."""
-        self._use((j,))
-        self.runs.append(j)
 
     def settle(self, arrives: int) -> list[Cycle]:
         """Let a workload arrive, and go on until nothing changes: the cycles that come again for ever, if any do."""
@@ -67,11 +104,9 @@ class Replay:
             return None
         running = [every[j] for j in self.runs]
         targets = {j: self._targets(j, running) for j in heads.values()}
-        left, reserved = {name: every[j] for name, j in heads.items()}, list[tuple[Node, Amounts]]()
-        admitted, preempted, gone = list[int](), list[tuple[int, int]](), set[int]()
-        while left:
-            name = self.order(left)
-            del left[name]
+        reserved, gone = list[tuple[Node, Amounts]](), set[int]()
+        admitted, preempted = list[int](), list[tuple[int, int]]()
+        for name in admissions(self.nodes, {name: every[j] for name, j in heads.items()}):
             j, node = heads[name], self.nodes[name]
             mine, late = targets[j], False
             if mine and not gone.isdisjoint(mine):  # again, as if those were gone
@@ -122,20 +157,3 @@ class Replay:
         """Where a workload stands in its queue."""
         one = self.every[j]
         return self.preempts.get(one.queue) != j, -one.priority, one.created, j
-
-
-def circle(
-    nodes: Mapping[str, Node],
-    running: Sequence[Workload],
-    arriving: Sequence[Workload],
-    victims: Victims,
-    order: Order,
-) -> list[Cycle]:
-    """Cycles that come again for ever, when workloads arrive one by one, each after all has settled; else none."""
-    replay = Replay(nodes, [*running, *arriving], victims, order)
-    for j in range(len(running)):
-        replay.run(j)
-    for j in range(len(running), len(replay.every)):
-        if ring := replay.settle(j):
-            return ring
-    return []

@@ -9,7 +9,7 @@ import numpy as np
 from fairopt.datasets import Queue, QueueTree
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.cohorts import exact, nodes_of
-from fairopt.deployed.draws import Case, legal
+from fairopt.deployed.draws import Breach, Case, legal
 from fairopt.deployed.kueue import Kueue
 from fairopt.deployed.preemption import BORROW, LOWER, NEWER, WITHIN
 from fairopt.deployed.smallest import by_rules
@@ -34,18 +34,19 @@ def arrivals(rng: np.random.Generator, scheduler: Deployed, _without: tuple[str,
             return case
 
 
-def circles(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]]:
-    """The circle of a case, if there is one: in words, and what part of the capacity it preempts each time."""
+def preemption_ends(scheduler: Deployed, case: Case) -> Iterator[Breach]:
+    """The circle of a case, if there is one; its margin is the part of the capacity that it preempts each time."""
     ring = scheduler.circle(case.tree, case.running) if isinstance(scheduler, Kueue) else []
     parts = list[str]()
     for cycle in ring:
         parts += [f"workload {j + 1} is admitted" for j in cycle.admitted]
         parts += [f"workload {j + 1} is preempted for workload {by + 1}" for j, by in cycle.preempted]
     if ring:
-        yield f"for ever, {', then '.join(parts)}", _part(case, [j for cycle in ring for j, _ in cycle.preempted])
+        part = _part(case, [j for cycle in ring for j, _ in cycle.preempted])
+        yield Breach(f"for ever, {', then '.join(parts)}", part)
 
 
-def against_rules(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]]:
+def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     """Whom the last workload preempts of the others that fit, if no order of these is one that the rules allow."""
     if not isinstance(scheduler, Kueue) or not case.running:
         return
@@ -63,7 +64,7 @@ def against_rules(scheduler: Deployed, case: Case) -> Iterator[tuple[str, float]
         shares = [f"{node.share().weighted:.4g} of {name!r}" for name, node in nodes.items() if not node.children]
         names = " and ".join(f"workload {rows[j] + 1}" for j in gone) + (" is" if len(gone) == 1 else " are")
         words = f"{names} preempted for workload {len(others) + 1}, which no rule allows by the shares with it"
-        yield f"{words}, {', '.join(shares)}", _part(case, [rows[j] for j in gone])
+        yield Breach(f"{words}, {', '.join(shares)}", _part(case, [rows[j] for j in gone]))
 
 
 def _part(case: Case, rows: Sequence[int]) -> float:

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trial_causes import CAUSES, SHARED
+from trial_causes import CAUSES, READ, SHARED
 
 import fairopt as fo
 from fairopt.cli.audit import ON_TRIAL
@@ -92,7 +92,16 @@ def markdown() -> str:
                 words = f"**not {row['property']}**: {row['sentence']}. {CAUSES.get((name, row['property']), '')}"
                 lines.append(f"- {words.strip()}")
             lines += ["", "```yaml", written(of_case[0]), "```", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *read_twice(rows)])
+
+
+def read_twice(rows: list[Row]) -> list[str]:
+    """The refutations whose witnesses a second reader followed through the source by hand, as a table."""
+    lines = ["### Read twice", "", "| | property | lines of the source | in a run |", "|---|---|---|---|"]
+    for row in rows:
+        if row["refuted"] and (read := READ.get((row["scheduler"], row["property"]))):
+            lines.append(f"| {row['scheduler']} | {row['property']} | {read[0]} | {read[1]} |")
+    return lines
 
 
 def main() -> None:

@@ -123,7 +123,8 @@ def replay_jobs(
         typer.Option(
             metavar="NAME",
             help="What max-min policies remember: 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
-            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2'. Not beside --half-life.",
+            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'. "
+            "Not beside --half-life.",
         ),
     ] = None,
     compress: Annotated[

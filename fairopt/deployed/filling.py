@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from fairopt.datasets import Queue, QueueTree
@@ -27,19 +28,44 @@ def by_level(tree: QueueTree, total: Mapping[str, float], divide: Divide) -> dic
     return parts
 
 
-def by_use(bases: Sequence[float], most: Sequence[float], amount: float) -> list[float]:
+def by_use(
+    bases: Sequence[float], most: Sequence[float], amount: float, asks: Sequence[tuple[int, float]] = ()
+) -> list[float]:
     """What rows get of an amount in ever smaller steps, each for the row with the least use over its base.
 
-    A base of 0 counts as used in full by any use: such rows are served, in their order, when others are at 1.
+    A base of 0 counts as used in full by any use: such rows are served when others are at 1, in their order, or if
+    ``asks`` has their priorities and requests, those of the highest priority first, of these the one that waits for
+    most.
     """
     parts = by_weight(bases, [min(cap, base) for cap, base in zip(most, bases, strict=True)], amount)
     left = max(amount - math.fsum(parts), 0.0)
-    for j, base in enumerate(bases):
-        if not base:
-            parts[j] = min(most[j], left)
-            left -= parts[j]
+    without = [j for j, base in enumerate(bases) if not base]
+    priorities = sorted({asks[j][0] for j in without}, reverse=True) if asks else ()
+    groups = [[j for j in without if asks[j][0] == one] for one in priorities] if asks else [[j] for j in without]
+    for group in groups:
+        waits = [asks[j][1] if asks else most[j] for j in group]
+        for j, part in zip(group, _largest(waits, [most[j] for j in group], left), strict=True):
+            parts[j] = part
+        left = max(left - math.fsum(parts[j] for j in group), 0.0)
     rest = by_weight(bases, [cap - part for cap, part in zip(most, parts, strict=True)], left)
     return [part + more for part, more in zip(parts, rest, strict=True)]
+
+
+def _largest(asks: Sequence[float], most: Sequence[float], amount: float) -> list[float]:
+    """What rows get if the one that waits for most is served, until all wait for the same."""
+    more = amount + max([ask for ask in asks if math.isfinite(ask)], default=0.0)
+    waits = [(ask if math.isfinite(ask) else more, cap) for ask, cap in zip(asks, most, strict=True)]
+
+    def parts(mark: float) -> list[float]:
+        return [min(cap, max(0.0, wait - mark)) for wait, cap in waits]
+
+    marks = sorted({0.0, *(wait for wait, _ in waits), *(max(0.0, wait - cap) for wait, cap in waits)})
+    k = bisect_left(marks, -amount, key=lambda mark: -sum(parts(mark)))
+    mark = marks[k]
+    if k:
+        low, least, largest = marks[k - 1], sum(parts(mark)), sum(parts(marks[k - 1]))
+        mark -= (mark - low) * (amount - least) / (largest - least)
+    return parts(mark)
 
 
 def by_weight(weights: Sequence[float], most: Sequence[float], amount: float) -> list[float]:

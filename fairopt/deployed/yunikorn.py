@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed.base import Deployed, usable_of
+from fairopt.deployed.base import Deployed, request_of, usable_of
 from fairopt.deployed.filling import by_level, by_use
 from fairopt.deployed.go_sort import stable_in_go
 
@@ -21,7 +21,8 @@ class YuniKorn(Deployed):
 
     A fair share is the largest over resources of what is allocated over the guarantee, or without one over the maximum;
     a maximum that is not set is that of the queue above, at the top the cluster. The division is the limit as steps
-    become ever smaller, for each resource by itself, in an empty cluster. Queues do not lose what they have.
+    become ever smaller, for each resource by itself, in an empty cluster. Of equal shares the queue that waits for more
+    is served. Queues do not lose what they have.
 
     Parameters
     ----------
@@ -47,6 +48,14 @@ class YuniKorn(Deployed):
 
     scheduler: ClassVar[str] = "YuniKorn"
     source: ClassVar[str] = "resources.go and sorters.go of yunikorn-core at be3bb487"
+
+    def checked(self, tree: QueueTree) -> QueueTree:
+        """As of others; guarantees that are all 0 are none, and so are maxima, as YuniKorn ignores these."""
+        tree = super().checked(tree)
+        queues = [
+            replace(one, guarantee=_unless_zero(one.guarantee), limit=_unless_zero(one.limit)) for one in tree.queues
+        ]
+        return replace(tree, queues=tuple(queues))
 
     def order(self, tree: QueueTree) -> list[str]:
         """The queues at the top, the one that is served next first, by what they use now.
@@ -85,7 +94,7 @@ class YuniKorn(Deployed):
         return [queue.name for queue in stable_in_go(top, before)]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
-        usable = usable_of(tree)
+        usable, asked = usable_of(tree), request_of(tree)
         most = {(name, ""): there for name, there in tree.total().items()}
 
         def divide(name: str, above: str, below: Sequence[Queue], amount: float) -> list[float]:
@@ -93,7 +102,8 @@ class YuniKorn(Deployed):
             for queues in self._groups(below):
                 bases = [_base(queue, name, maximum) for queue in queues]
                 caps = [usable[queue.name][name] for queue in queues]
-                for queue, part in zip(queues, by_use(bases, caps, amount), strict=True):
+                asks = [(_priority(queue), asked[queue.name][name]) for queue in queues]
+                for queue, part in zip(queues, by_use(bases, caps, amount, asks), strict=True):
                     parts[queue.name] = part
                     amount -= part
                     most[name, queue.name] = queue.limit.get(name, maximum)
@@ -119,6 +129,10 @@ def fair_share(allocated: Amounts, guaranteed: Amounts, fair_max: Amounts) -> fl
             continue
         share = max(share, amount / base if base > 0 else float(amount > 0))
     return share
+
+
+def _unless_zero(amounts: Amounts) -> Amounts:
+    return amounts if any(amounts.values()) else {}
 
 
 def _priority(queue: Queue) -> int:

@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
 from fairopt.online.usage import Usage
+from fairopt.properties.names import require_whole
 from fairopt.runtime.arrays import Float
 
 Cost: TypeAlias = Mapping[str, float] | None
@@ -69,11 +71,11 @@ class BrokenPromise:
             raise InvalidBlock(f"cannot write {path}; give a name that ends in .csv")
         table = io.StringIO()
         rows = csv.writer(table, lineterminator="\n")
-        rows.writerow(["user", "arrival", "duration", "tasks", "weight", *names])
+        rows.writerow(["user", "arrival", "duration", "tasks", "weight", "gang", *names])
         for job in self.jobs:
             units = _units(job, names)
             row = [units.get(name, 0) for name in names]
-            rows.writerow([job.user, job.arrival, job.duration, job.tasks, job.weight, *row])
+            rows.writerow([job.user, job.arrival, job.duration, job.tasks, job.weight, int(job.gang), *row])
         write_whole(path, table.getvalue())
         return path
 
@@ -121,14 +123,14 @@ def try_promise(
     True
     >>> fair_in_requests = fo.online.VTC(cost={"slot": 1})
     >>> print(fo.online.try_promise("bounded-difference", fair_in_requests, cost=tokens).sentence)
-    the service of users who both wait differs by 16, more than 14
+    the service of users who both wait differs by 15, more than 14
     """
-    if promise not in PROMISES:
+    if not isinstance(promise, str) or promise not in PROMISES:
         raise InvalidBlock(f"promise is {promise!r}; {nearest(promise, PROMISES)}")
     if usage is not None and not isinstance(usage, Usage):
         raise InvalidBlock(f"usage is {brief(usage)}; give one such as fo.online.Usage(half_life=3600)")
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidBlock(f"tries is {tries!r}; give a whole number, 1 or more")
+    require_whole(tries, "tries")
+    require_whole(seed, "seed", 0)
     cost = usage.cost if cost is None and usage is not None else Usage(cost=cost).cost
     if not isinstance(capacities, Mapping | None):
         raise InvalidBlock(f"capacities is {capacities!r}; give a dict by resource, such as {{'slot': 3}}")
@@ -142,20 +144,17 @@ def try_promise(
     def broken(jobs: Sequence[Job]) -> str | None:
         return judge(replay, jobs, cost)
 
-    best: list[Job] | None = None
-    shrunk = 0
-    for trace in _random_traces(list(server), tries, seed) if traces is None else traces:
-        if isinstance(trace, Job):
-            raise InvalidBlock("traces holds a job; give a list of lists of Job, as [jobs]")
-        jobs = list(trace)
-        if not jobs or broken(jobs) is None:
-            continue
-        while (less := next((one for one in _smaller(jobs) if broken(one)), None)) is not None:
-            jobs = less
-        best = jobs if best is None else min(best, jobs, key=_size)
-        shrunk += 1
-        if shrunk == SHRUNK:
-            break
+    def smallest() -> Iterator[list[Job]]:
+        for trace in _random_traces(list(server), tries, seed) if traces is None else traces:
+            if isinstance(trace, Job):
+                raise InvalidBlock("traces holds a job; give a list of lists of Job, as [jobs]")
+            jobs = list(trace)
+            if jobs and broken(jobs):
+                while (less := next(filter(broken, _smaller(jobs)), None)) is not None:
+                    jobs = less
+                yield jobs
+
+    best = min(islice(smallest(), SHRUNK), key=_size, default=None)
     if best is None:
         return None
     best = sorted(best, key=lambda job: job.arrival)
@@ -275,7 +274,7 @@ def _smaller(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         for name in [name for name, number in units.items() if number > 1]:
             yield [*before, replace(job, demands=units | {name: units[name] - 1}), *after]
         for other in after:
-            if replace(other, tasks=job.tasks) == job:
+            if not job.gang and replace(other, tasks=job.tasks) == job:  # a larger gang may not fit
                 yield [
                     *before,
                     replace(job, tasks=job.tasks + other.tasks),

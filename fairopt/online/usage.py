@@ -401,13 +401,13 @@ NAMES = {"decayed": Usage, "fair-tree": Slurm} | {kind.__name__.lower(): kind fo
 
 
 def named_usage(text: str) -> Usage:
-    """A usage from a short name with options and costs of resources, as ``kai:k=2`` or ``vtc:input=1,output=2``."""
+    """A usage from a short name with options and costs, as ``kai:k=2`` or ``vtc:input=1,output=2,lift=0``."""
     name, _, rest = text.strip().partition(":")
     kind = NAMES.get(name.lower())
     if kind is None:
         raise InvalidBlock(f"no usage {name!r}; {nearest(name.lower(), NAMES)}")
     options, cost = dict[str, Any](), dict[str, float]()
-    known = {one.name for one in fields(kind) if one.init and one.name not in ("lift", "cost")}
+    known = {one.name for one in fields(kind) if one.init and one.name != "cost"}
     for word in filter(None, map(str.strip, rest.split(","))):
         key, _, value = word.partition("=")
         try:
@@ -415,6 +415,8 @@ def named_usage(text: str) -> Usage:
         except ValueError:
             fix = f"write {name}:{key or 'half_life'}=2, say, with numbers"
             raise InvalidBlock(f"usage {text!r}: {word!r} is no option; {fix}") from None
+    if options.get("lift") in (0, 1):
+        options["lift"] = bool(options["lift"])
     if cost:
         options["cost"] = cost
     if kind is Usage and not options:

@@ -95,15 +95,72 @@ def test_yunikorn_in_steps() -> None:
         Queue("a", guarantee={"cpu": 6.0}, request={"cpu": 3.5}),
         Queue("b", guarantee={"cpu": 2.0}),
         Queue("c", limit={"cpu": 5.0}),
-        Queue("d", guarantee={"cpu": 0.0}, request={"cpu": 1.0}),
+        Queue("d", guarantee={"cpu": 0.0, "memory": 1.0}, request={"cpu": 1.0}),
     )
-    tree = QueueTree("YuniKorn", queues, {"cpu": 12.0})
+    tree = QueueTree("YuniKorn", queues, {"cpu": 12.0, "memory": 1.0})
     used, most = dict.fromkeys("abcd", 0.0), {"a": 3.5, "b": 12.0, "c": 5.0, "d": 1.0}
     for _ in range(1200):
         open_ = [one for one in queues if used[one.name] < most[one.name] - 1e-9]
         share = {q.name: fair_share({"cpu": used[q.name] + 1e-9}, q.guarantee, {"cpu": 12.0, **q.limit}) for q in open_}
         used[min(share, key=lambda name: share[name])] += 0.01
     assert YuniKorn().divide(tree)["cpu"].tolist() == pytest.approx([used[name] for name in "abcd"], abs=0.02)
+
+
+def in_steps(queues: list[Queue], cpus: int, by_priority: bool, step: float = 0.01) -> list[float]:
+    """``sortQueuesByPriorityAndFairness`` or ``sortQueuesByFairnessAndPriority``, once for each unit.
+
+    Each of the queues that are guaranteed nothing gets its first unit at the share 0.
+    """
+    used = {queue.name: 0.0 for queue in queues}
+
+    def key(queue: Queue) -> tuple[float, float, float]:
+        share = fair_share({"cpu": used[queue.name]}, queue.guarantee, {"cpu": cpus, **queue.limit})
+        priority, waits = -(queue.priority or 0), used[queue.name] - (queue.request or {"cpu": 1e3})["cpu"]
+        return (priority, round(share, 9), waits) if by_priority else (round(share, 9), priority, waits)
+
+    def can(queue: Queue) -> bool:
+        most = min((queue.request or {"cpu": 1e3})["cpu"], queue.limit.get("cpu", 1e3))
+        return used[queue.name] < most - step / 2
+
+    for _ in range(round(cpus / step)):
+        if waiting := [queue for queue in queues if can(queue)]:
+            used[min(waiting, key=key).name] += step
+    return [*used.values()]
+
+
+@pytest.mark.parametrize("by_priority", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_queues_guaranteed_nothing_are_served_by_what_they_wait_for_in_yunikorn(seed: int, by_priority: bool) -> None:
+    rng = random.Random(seed)
+    queues = [
+        Queue(
+            name,
+            guarantee={"cpu": rng.choice([0, 0, 0, 1, 2]), "memory": 1},
+            limit={"cpu": rng.randint(1, 4)} if rng.random() < 0.3 else {},
+            request={"cpu": rng.randint(0, 7)} if rng.random() < 0.7 else None,
+            priority=rng.choice([None, None, 1]),
+        )
+        for name in "abcd"
+    ]
+    cpus = rng.randint(1, 9)
+    tree = QueueTree("YuniKorn", tuple(queues), {"cpu": cpus, "memory": 4})
+    gets = YuniKorn(by_priority).divide(tree)["cpu"].tolist()
+    assert gets == pytest.approx(in_steps(queues, cpus, by_priority), abs=0.041)  # a unit of each
+
+
+def test_who_asks_for_more_gets_more_where_yunikorn_guarantees_nothing_of_a_resource() -> None:
+    def gets(cpus: float) -> list[float]:
+        owed = {"cpu": 0.0, "memory": 1.0}
+        queues = Queue("a", guarantee=owed, request={"cpu": 1.0}), Queue("b", guarantee=owed, request={"cpu": cpus})
+        return YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 1, "memory": 2}))["cpu"].tolist()
+
+    assert gets(1) == [0.5, 0.5] and gets(2) == [0, 1]
+
+
+def test_guarantees_and_maxima_of_0_are_none_in_yunikorn() -> None:
+    """``setResources``: they are set only if one of them is above 0."""
+    queues = Queue("a", guarantee={"cpu": 0}), Queue("b", limit={"cpu": 0}), Queue("c")
+    assert YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 3}))["cpu"].tolist() == pytest.approx([1, 1, 1])
 
 
 @pytest.mark.parametrize("seed", range(40))

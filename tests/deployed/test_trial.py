@@ -267,6 +267,7 @@ def test_kept_findings_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads(trial.KEPT.read_text())["findings"]
     of_trees = [row for row in rows if row["refuted"] and not row["running"]]
     assert len(of_trees) >= 20
+    assert {*trial.CAUSES} == {*trial.READ} == {(one["scheduler"], one["property"]) for one in rows if one["refuted"]}
     for row in of_trees:
         scheduler, tree = trial.ON_TRIAL[row["scheduler"]], trial.tree_of(row)
         assert legal(scheduler, Case(tree)), row

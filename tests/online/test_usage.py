@@ -211,6 +211,14 @@ def test_a_broken_promise_is_a_file_that_breaks_it_again(tmp_path):
     jobs = fo.online.read_jobs(broken.to_csv(tmp_path / "trace.csv"), fo.Instance([], broken.capacities))
     again = try_promise("bounded-difference", usage, traces=[jobs.jobs], capacities=broken.capacities)
     assert again.sentence == broken.sentence
+    server = {"slot": 4}
+    gangs = [fo.Job(user, {"slot": 1}, 1, tasks=tasks, gang=True) for user, tasks in (("A", 4), ("B", 2))]
+    broken = try_promise("no-starvation", traces=[gangs], capacities=server)
+    jobs = fo.online.read_jobs(broken.to_csv(tmp_path / "gangs.csv"), fo.Instance([], server))
+    assert [(job.tasks, job.gang) for job in jobs.jobs] == [(3, True), (1, True)]
+    many = [fo.Job(user, {"slot": 1}, 1, tasks=2, gang=True) for user in "ABAB"]
+    broken = try_promise("splitting", traces=[many], capacities={"slot": 2})
+    assert [(job.user, job.tasks) for job in broken.jobs] == [("A", 1), ("B", 2)]
 
 
 def test_splitting_pays_unless_weights_are_split_too():
@@ -293,6 +301,8 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
         (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
         (lambda: try_promise("no-starvations"), "promise is 'no-starvations'; did you mean 'no-starvation'"),
+        (lambda: try_promise(["splitting"]), r"promise is \['splitting'\]"),
+        (lambda: named_usage("decayed:half_life=5,lift=2"), "lift is 2.0; give True or False"),
         (lambda: try_promise("splitting", 5), "usage is 5; give one such as"),
         (lambda: try_promise("splitting", traces=[fo.Job("A", [1], 1)]), "traces holds a job; give a list of lists"),
         (lambda: try_promise("splitting", traces=5), "traces is 5; give a list of lists of Job"),
@@ -300,6 +310,7 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: try_promise("splitting", cost={"slot": -1}), "the cost of 'slot' is -1; give a finite number >= 0"),
         (lambda: named_usage("decayed"), "'decayed' remembers nothing; write decayed:half_life=3600, say"),
         (lambda: try_promise("splitting", tries=0), "tries is 0; give a whole number, 1 or more"),
+        (lambda: try_promise("splitting", seed=-1), "seed is -1; give a whole number, 0 or more"),
         (lambda: fo.Scheduler([1], usage=Usage(5), half_life=5), "leave one of the two out"),
         (lambda: fo.Scheduler([1], usage=Usage(5), order="arrival"), "leave half_life and usage out"),
     ],
@@ -307,6 +318,11 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
 def test_wrong_numbers_are_named(made, message):
     with pytest.raises(fo.errors.InvalidBlock, match=message):
         made()
+
+
+def test_short_names_say_whether_users_are_lifted():
+    assert named_usage("decayed:half_life=60,lift=0") == Usage(60, lift=False)
+    assert named_usage("decayed:half_life=60,lift=1") == named_usage("decayed:half_life=60") == Usage(60)
 
 
 def test_a_cost_of_an_unknown_resource_and_a_time_that_goes_back_are_named():

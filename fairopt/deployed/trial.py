@@ -280,11 +280,11 @@ def _falls(scheduler: Deployed, tree: QueueTree, changed: QueueTree, what: str, 
 
 @trial("siblings that are the same but for their names get the same")
 def _equal_treatment(scheduler: Deployed, case: Case) -> Iterator[Breach]:
-    given = gives(scheduler, case.tree)
+    given, total = gives(scheduler, case.tree), scheduler.checked(case.tree).total()
     for one, other in combinations(case.tree.leaves, 2):
-        for name, whole in (
-            scheduler.checked(case.tree).total().items() if replace(one, name=other.name) == other else ()
-        ):
+        if replace(one, name=other.name) != other:
+            continue
+        for name, whole in total.items():
             gets, would = given[one.name][name], given[other.name][name]
             words = f"alike, {_listed((one, other))} {amount(gets, name)} and {would:.4g}"
             yield Breach(words, abs(gets - would) / whole)

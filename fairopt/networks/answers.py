@@ -72,6 +72,12 @@ def flows(answer: Allocation, by: str = "path") -> pd.DataFrame:
     return pandas.DataFrame(columns, index=pandas.Index(index, name=by))
 
 
+def demands_met(answer: Allocation) -> set[str]:
+    """The demands that have all of their volume; none off networks."""
+    columns, names = OnNetwork(answer).demands() if on_network(answer.instance) else ({"bottleneck": []}, [])
+    return {name for name, what in zip(names, columns["bottleneck"], strict=True) if what == "volume"}
+
+
 class OnNetwork:
     """The links and demands of an answer."""
 

@@ -12,6 +12,8 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.instance import Instance
+from fairopt.networks.answers import demands_met
+from fairopt.networks.paths import FLOW, on_network
 from fairopt.operate.explanation import Explanation, listed, number, tasks_of
 from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.operate.held import OVER, UNDER, held_now
@@ -116,10 +118,10 @@ def waiting(allocation: Allocation) -> list[Waiting]:
     """The teams or users who want more, the smallest dominant share per weight first."""
     instance = allocation.instance
     names, members, weights, _, shares = team_sums(allocation, teams_shown(instance), alone=True)
-    out = []
+    met, out = demands_met(allocation), []  # volumes are limits of demands, not of their paths
     for t in np.argsort(shares / weights, kind="stable").tolist():
         rows = members[t]
-        if (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
+        if names[t] not in met and (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
             asks = float(instance.task_limits[rows].sum())
             gets = float(allocation.tasks[rows].sum())
             out.append(
@@ -200,7 +202,9 @@ def in_use(allocation: Allocation) -> str:
     used, total = allocation.usage.sum(axis=0), instance.total_capacities
     names = without_vendor(instance.resources)
     part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
-    order = [i for i in np.argsort(-part, kind="stable").tolist() if total[i] > 0]
+    links_only = on_network(instance)
+    shown = [total[i] > 0 and not (links_only and name == FLOW) for i, name in enumerate(instance.resources)]
+    order = [i for i in np.argsort(-part, kind="stable").tolist() if shown[i]]
     full = [i for i in order if part[i] >= 1 - FULL]
     rest = [f"{percent_in_use(part[i])} of {names[i]}" for i in order if i not in full]
     parts = []

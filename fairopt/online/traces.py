@@ -209,8 +209,9 @@ def _splitting(replay: Replay, jobs: Sequence[Job], cost: Cost) -> str | None:
         counts = np.searchsorted(after, times, side="right"), np.searchsorted(before, times, side="right")
         k = int(np.argmax(counts[0] - counts[1]))
         if counts[0][k] > counts[1][k]:
-            split = f"{user} has started {counts[0][k]} tasks by time {times[k]:g} under two names"
-            return f"{split}, {counts[1][k]} under one"
+            two, one = int(counts[0][k]), int(counts[1][k])
+            started = f"{two} task{'s' * (two != 1)} by time {times[k]:g}"
+            return f"{user} has started {started} under two names, {one} under one"
     return None
 
 

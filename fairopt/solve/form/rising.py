@@ -201,7 +201,10 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
 
 
 class _Linear:
-    """Linear programs over all placements: the largest sum of the rises of some numbers, each at most 1."""
+    """Linear programs over all placements: the largest sum of the rises of some numbers, each at most a step.
+
+    With small steps many numbers rise in one program, and few programs find all that can.
+    """
 
     def __init__(self, program: Program, numbers: Numbers, unit: Float) -> None:
         pairs = program.pairs

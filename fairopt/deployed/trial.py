@@ -132,7 +132,7 @@ def _non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
 
 
 @trial(
-    "each queue gets the least of its guarantee, request and limit, where what is so owed fits together",
+    "each queue gets the least of its guarantee, request and limit, where these amounts fit together",
     without=("lending",),
 )
 def _keeps_guarantees(scheduler: Deployed, case: Case) -> Iterator[Breach]:

@@ -27,7 +27,7 @@ from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import SHORTEST, Clock, checked
-from fairopt.runtime.display import label, without_vendor
+from fairopt.runtime.display import label, tasks_in_words, without_vendor
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE
@@ -687,14 +687,18 @@ def advised(
         end = ", range unknown" if np.isnan(best.up_to) else f", up to {about}{_units(best.up_to, best.unit)}"
         end = ", without end" if np.isinf(best.up_to) else end
         per = "" if best.tasks_per_cost is None else f" ({best.rate:.4g} per unit of cost)"
-        gain = f"{best.tasks:.4g} tasks more" if lead is None else f"{best.lead_units:.4g} {what} more in use"
+        gain = (
+            f"{tasks_in_words(f'{best.tasks:.4g}')} more"
+            if lead is None
+            else f"{best.lead_units:.4g} {what} more in use"
+        )
         name = names.get(best.name, best.name)
         out = [f"Buy {name}: {gain} per {best.unit}{per}{end}{_less(best.losers)}."]
     capacity = instance.total_capacities
     for row in known[best.rate > 0 :] if instance.n_servers == 1 else ():
         rest = row.leftover > SAME * capacity[instance.resource_index(row.resource)]
         left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
-        gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
+        gain = "no tasks more" if row.tasks == 0 else f"{tasks_in_words(f'{row.tasks:.4g}')} per {row.unit}"
         if lead is not None:
             gain = f"{row.lead_units:.4g} {what} in use per {row.unit}" if row.lead_units else f"no {what} more in use"
         out.append(f"{names.get(row.name, row.name)}: {gain}{_less(row.losers)}{left}.")
@@ -703,7 +707,7 @@ def advised(
         out.append(f"More {some(lowering)} lowers {'the number of tasks' if lead is None else f'{what} in use'}.")
     if not by_cost and sum(row.rate > 0 for row in known) > 1:
         out.append("(Compared per 1 % more of each; give costs to compare by these.)")
-    return " ".join(out).replace(": 1 tasks ", ": 1 task ")
+    return " ".join(out)
 
 
 def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:

@@ -96,9 +96,9 @@ def try_promise(
     ----------
     promise : {"bounded-difference", "no-starvation", "newcomers", "splitting"}
         The service per weight of two users who both wait differs by at most twice the largest cost of a task. While a
-        user waits, each other starts at most 1 + (largest cost / smallest cost) tasks on the average. Who waits for its
-        first task waits only for others' first ones. No user ever has more tasks started by giving every other one to a
-        second name.
+        user waits, each other starts at most 1 + (largest cost / smallest cost) tasks on average. A user who waits for
+        its first task waits only for the first tasks of others. No user ever has more tasks started by giving every
+        other one to a second name.
     usage : Usage, optional
         What the scheduler remembers.
     cost : dict of float by resource, optional

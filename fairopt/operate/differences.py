@@ -48,7 +48,7 @@ class Diff:
     >>> for sentence in found.sentences:
     ...     print(sentence)
     12 tasks before, 20 after
-    b gains 9 tasks (6 to 15); a loses 1 tasks (6 to 5)
+    b gains 9 tasks (6 to 15); a loses 1 task (6 to 5)
     because of servers (other capacities: in all cpu 20 instead of 12): a gains 4 tasks (6 to 10); b gains 4 tasks ...
     because of weights (weight of b 3 instead of 1): b gains 5 tasks (10 to 15); a loses 5 tasks (10 to 5)
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fairopt.runtime.display import visible
+from fairopt.runtime.display import tasks_in_words, visible
 from fairopt.runtime.lazy import later
 
 KINDS = {  # in tables
@@ -172,8 +172,7 @@ def listed(names: Iterable[str], most: int = LOSERS, last: str = "and") -> str:
 
 def tasks_of(value: float) -> str:
     """A number of tasks in words."""
-    text = number(value)
-    return f"{text} task" if text == "1" else f"{text} tasks"
+    return tasks_in_words(number(value))
 
 
 def percent(value: float) -> str:

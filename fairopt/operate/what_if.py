@@ -21,7 +21,7 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import shorter
+from fairopt.runtime.display import shorter, tasks_in_words
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import tell, within
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS
@@ -419,7 +419,7 @@ def _state(sign: float) -> str:
 def _tasks(found: WhatIf) -> str:
     """The number of tasks before and after."""
     was, now = (float(a.tasks.sum()) for a in (found.before, found.after))
-    return f"{was:,.6g} tasks before, {now:,.6g} after"
+    return f"{tasks_in_words(f'{was:,.6g}')} before, {now:,.6g} after"
 
 
 def _who(found: WhatIf) -> str:
@@ -442,10 +442,11 @@ def _who(found: WhatIf) -> str:
 def _amount(gains: Gains, r: int, by: str) -> str:
     """A user's tasks, or a team's units of the resource by which it is judged."""
     k = 0 if by == "user" or not gains.difference[r, 1 + gains.judged[r]] else 1 + int(gains.judged[r])
-    what, gained = gains.resources[k - 1] if k else "tasks", abs(gains.difference[r, k])
+    gained = f"{abs(gains.difference[r, k]):,.4g}"
+    what = f"{gained} {gains.resources[k - 1]}" if k else tasks_in_words(gained)
     both = [[f"{float(x):,.{digits}g}" for x in (gains.before[r, k], gains.after[r, k])] for digits in (4, 7)]
     was, now = both[both[0][0] == both[0][1]]
-    return f"{gained:,.4g} {what} ({was} to {now})"
+    return f"{what} ({was} to {now})"
 
 
 def _only_totals(found: WhatIf) -> list[str]:

@@ -29,7 +29,7 @@ from fairopt.plots.common import (
     ticks_beside,
 )
 from fairopt.policy import Policy, label
-from fairopt.runtime.display import shortened, shorter
+from fairopt.runtime.display import shortened, shorter, tasks_in_words
 
 Size: TypeAlias = tuple[float | None, float | None]  # width and height of a figure in inches; None fits the panels
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources on the axes
@@ -283,7 +283,7 @@ def _titled(allocation: Allocation, name: str) -> str:
 
 def _tasks(allocation: Allocation) -> str:
     tasks = allocation.tasks.sum()
-    return f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"
+    return tasks_in_words(f"{tasks:{',.0f' if tasks >= 100 else '.4g'}}")
 
 
 def _figure_legend(figure: Any, handles: list[Any], size: Size) -> None:

@@ -40,6 +40,11 @@ def shorter(name: str, most: int = 26) -> str:
     return shown
 
 
+def tasks_in_words(number: str) -> str:
+    """A formatted number of tasks, as "1 task" or "2.5 tasks"."""
+    return f"{number} task{'s' * (number != '1')}"
+
+
 def first_of(names: Iterable[str], most: int = 5) -> str:
     """The first names, and how many more there are."""
     every = [*names]

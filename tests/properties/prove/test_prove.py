@@ -680,6 +680,21 @@ def test_provers_in_processes_of_their_own_prove_and_find_witnesses(started_prov
     assert fo.prove(fo.KDF(2), "sp", resources=2)["sp"].verdict == "refuted"
 
 
+def test_processes_of_provers_end_with_the_question(monkeypatch, started_provers):
+    started = []
+
+    def start(query, prover, running, done):
+        START(query, prover, running, done)
+        started.extend(running)
+
+    monkeypatch.setattr(provers, "_start", start)
+    hard = statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)
+    asked = answers([hard], "z3", 30.0, pause=0.0)
+    assert next(asked) is None
+    asked.close()
+    assert [process.wait(timeout=20) == 0 for process in started] == [False]
+
+
 def test_a_prover_that_fails_is_no_proof(monkeypatch, started_provers):
     monkeypatch.setattr(provers, "PROCESS", provers.PROCESS.with_name("nothing_there.py"))
     [answer] = answers([next(queries(question(DRF, "pareto")))], "z3", 30.0)

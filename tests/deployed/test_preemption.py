@@ -308,6 +308,10 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
     file.write_text("---\n".join([*clusters, *workloads]))
     shown = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue"])
     words = " ".join(shown.output.split())
+    for name in ("loop", "loop.txt"):  # whose ending says nothing
+        copy = tmp_path / name
+        copy.write_text(file.read_text())
+        assert CliRunner().invoke(app, ["queues", str(copy), "--scheduler", "kueue"]).output == shown.output
     assert shown.exit_code == 0 and "Preemption" in words and "1 workload that waits for one of several" in words
     assert "for ever: ns/borrower is admitted; ns/borrower is preempted for ns/incoming" in words
     found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue", "--json"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fairopt.io.documents import documents_of
 from fairopt.io.json_text import checked, shown
 from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, Cohort, Preemption, read_kueue
 from fairopt.io.kubernetes.kueue import Workload as Submitted
@@ -57,12 +55,12 @@ def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
     )
 
 
-def workloads_of_file(path: str | os.PathLike[str]) -> tuple[list[Workload], list[Workload], list[str]]:
-    """The Workloads in a file that run, the one admitted first at first; those that wait, by age; and what is left out.
+def workloads_of(objects: Mapping[str, Any], name: str) -> tuple[list[Workload], list[Workload], list[str]]:
+    """The Workloads among objects: those that run, the one admitted first at first; those that wait, by age; and notes.
 
     Kueue tries flavors one after the other, so that those that wait in a queue of several are left out.
     """
-    known, notes = read_kueue(documents_of(path, [], "expected objects of Kueue"), mixed=True), Notes()
+    known, notes = read_kueue([(objects, name)], mixed=True), Notes()
     plain = len({flavor for flavor, _ in known.nominal}) == 1
     made = [str(one.metadata.get("creationTimestamp") or "") for one in known.workloads.values()]
     ages = {time: float(k) for k, time in enumerate(sorted({*made}))}

@@ -250,6 +250,12 @@ def _shares(tree: QueueTree, asks: dict[str, float], left: dict[int, Workload]) 
     return out
 
 
+def test_who_asks_for_nothing_preempts_nobody() -> None:
+    tree = queues(Queue("a", "all", guarantee={"cpu": 1}), Queue("b", "all"))
+    table = Kueue().preemptions(tree, [("a", {})], [("b", {"cpu": 1})])
+    assert table.values.tolist() == [["a", True, (), (), ()]]
+
+
 def test_heads_that_want_the_same_victim() -> None:
     """a and c are owed 4 each, of which b runs 8: the second finds what the first freed, and waits for it."""
     tree = queues(*(Queue(name, "all", guarantee={"cpu": amount}) for name, amount in (("a", 4), ("b", 0), ("c", 4))))

@@ -519,6 +519,7 @@ WRONG = {
     "half an example": (lambda: audit(fo.DRF(), max_examples=2.5), "max_examples is 2.5"),
     "no mechanism": (lambda: audit("drf"), "give a policy"),
     "a class": (lambda: audit(fo.BottleneckFairness), "give a policy"),
+    "a class of schedulers": (lambda: audit(fo.deployed.KAI), "give a policy"),
     "unknown condition": (lambda: audit(fo.DRF(), conditions="positive demand"), "positive demands"),
     "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
     "no time": (lambda: audit(fo.DRF(), time_limit=0), "time_limit is 0"),

@@ -35,13 +35,11 @@ def tree_of(objects: Iterable[tuple[Mapping[str, Any], str]]) -> QueueTree | Non
 def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
     """A ClusterQueue or Cohort, with the borrowing limits that are in force."""
     nominal, lending, borrowing = dict[str, float](), dict[str, float](), dict[str, float]()
-    for group in given.groups:
-        for flavor in group.flavors:
-            for one in flavor.resources:
-                quotas = ((nominal, one.nominalQuota), (lending, one.lendingLimit), (borrowing, one.borrowingLimit))
-                for amounts, amount in quotas:
-                    if amount is not None:
-                        amounts[f"{flavor.name}:{one.name}"] = in_units(amount, one.name)
+    for flavor, one in given.quotas():
+        limits = (lending, one.lendingLimit), (borrowing, one.borrowingLimit)
+        for amounts, amount in ((nominal, one.nominalQuota), *limits):
+            if amount is not None:
+                amounts[f"{flavor}:{one.name}"] = in_units(amount, one.name)
     return Queue(
         given.name,
         given.parent if isinstance(given, Cohort) else given.cohort,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairopt import datasets, deployed
+from fairopt import deployed
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import say_notes
@@ -17,7 +17,8 @@ from fairopt.cli.values import labelled_number
 from fairopt.deployed.base import Deployed
 from fairopt.deployed.replay import Cycle
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.io.queues.kueue import workloads_of_file
+from fairopt.io.queues.kueue import workloads_of
+from fairopt.io.queues.reader import tree_and_objects
 from fairopt.io.queues.tree import Workload
 from fairopt.report.tables import Column, Table, signed
 
@@ -85,13 +86,13 @@ def queues(
     """Show what a scheduler gives its queues."""
     if scheduler not in SCHEDULERS:
         raise InvalidBlock(f"--scheduler {scheduler!r} is not known; {nearest(scheduler, SCHEDULERS)}")
-    tree, mechanism = datasets.queues(file), SCHEDULERS[scheduler]
+    (tree, objects), mechanism = tree_and_objects(file), SCHEDULERS[scheduler]
     there = dict(labelled_number("--capacity", one, "resource", "gpu=64") for one in capacity or ())
     tree = replace(tree, capacity={**tree.capacity, **there})
     table, notes = deployed.beside(mechanism, tree)
     preemptions, circle = None, list[str]()
     if isinstance(mechanism, deployed.Kueue):
-        running, waiting, more = workloads_of_file(file)
+        running, waiting, more = workloads_of(objects, str(file))
         notes += more
         if waiting:
             preemptions = mechanism.preemptions(tree, waiting, running).reset_index()

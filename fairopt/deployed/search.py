@@ -93,10 +93,12 @@ def audit_scheduler(
     if given == []:
         raise InvalidBlock("instances is empty; give some, or leave it out to have queues drawn")
     mine = trials_of(scheduler)
-    names = [trial_name(name, [*mine]) for name in texts(properties, "properties", mine)]
+    names = list(dict.fromkeys(trial_name(name, [*mine]) for name in texts(properties, "properties", mine)))
+    if not names:
+        raise InvalidBlock("no properties to audit; give some, or leave them out for all")
     clock, findings, stopped = begin(time_limit), list[Finding](), False
     try:
-        for k, name in enumerate(dict.fromkeys(names)):
+        for k, name in enumerate(names):
             until = None if clock.left is None else time.monotonic() + clock.left / (len(names) - k)
             findings.append(_searched(scheduler, mine[name], given, max_examples, seed, until))
             if found is not None:

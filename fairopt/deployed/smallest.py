@@ -93,6 +93,8 @@ def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Wo
     What passes to a cohort from below is convex in what is used there, so that rows of inequalities say it exactly.
     """
     preemptor, request = nodes[incoming.queue], incoming.uses
+    if preemptor.fits(request):
+        return []
     tree = [node for node in nodes.values() if node.root is preemptor.root]
     rows = [j for j in turns(workloads, incoming.queue) if nodes[workloads[j].queue].root is preemptor.root]
     cells = [(node, name) for node in tree for name in request]

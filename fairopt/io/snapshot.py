@@ -54,7 +54,7 @@ def objects_in(data: Mapping[str, Any], name: str) -> list[tuple[Any, str]]:
     if not isinstance(lists, Mapping):
         raise InvalidInstance(f"{name}: {OBJECTS} is {shown(lists)}; {_EXPECTED}")
     bound = {
-        (part_of(one, "metadata", "namespace"), part_of(one, "spec", "podName")): part_of(one, "spec", "selectedNode")
+        _named(one, "spec", "podName"): part_of(one, "spec", "selectedNode")
         for one in _list(lists, _BINDING, name)
         if part_of(one, "status", "phase") != "Failed"
     }
@@ -64,12 +64,17 @@ def objects_in(data: Mapping[str, Any], name: str) -> list[tuple[Any, str]]:
             if isinstance(item, Mapping):
                 item = {"apiVersion": version, "kind": kind, **item}
             if kind == "Pod":
-                server = bound.get((part_of(item, "metadata", "namespace"), part_of(item, "metadata", "name")))
+                server = bound.get(_named(item, "metadata", "name"))
                 spec = part_of(item, "spec")
                 if server is not None and isinstance(spec, Mapping) and not spec.get("nodeName"):
                     item = {**item, "spec": {**spec, "nodeName": server}}
             out.append((item, f"{key}[{k}]"))
     return out
+
+
+def _named(item: Any, *name: str) -> str:
+    """A pod's namespace and the name at a path, whatever stands there."""
+    return f"{part_of(item, 'metadata', 'namespace')}/{part_of(item, *name)}"
 
 
 def _list(lists: Mapping[str, Any], key: str, name: str) -> list[Any]:

@@ -145,9 +145,11 @@ def try_promise(
         return judge(replay, jobs, cost)
 
     def smallest() -> Iterator[list[Job]]:
-        for trace in _random_traces(list(server), tries, seed) if traces is None else traces:
-            if isinstance(trace, Job):
-                raise InvalidBlock("traces holds a job; give a list of lists of Job, as [jobs]")
+        tried: Iterable[Any] = _random_traces(list(server), tries, seed) if traces is None else traces
+        for trace in tried:
+            if not isinstance(trace, Iterable):
+                what = "a job" if isinstance(trace, Job) else brief(trace)
+                raise InvalidBlock(f"traces holds {what}; give a list of lists of Job, as [jobs]")
             jobs = list(trace)
             if jobs and broken(jobs):
                 while (less := next(filter(broken, _smaller(jobs)), None)) is not None:

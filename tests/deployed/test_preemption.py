@@ -250,6 +250,12 @@ def _shares(tree: QueueTree, asks: dict[str, float], left: dict[int, Workload]) 
     return out
 
 
+def test_who_asks_for_nothing_preempts_nobody() -> None:
+    tree = queues(Queue("a", "all", guarantee={"cpu": 1}), Queue("b", "all"))
+    table = Kueue().preemptions(tree, [("a", {})], [("b", {"cpu": 1})])
+    assert table.values.tolist() == [["a", True, (), (), ()]]
+
+
 def test_heads_that_want_the_same_victim() -> None:
     """a and c are owed 4 each, of which b runs 8: the second finds what the first freed, and waits for it."""
     tree = queues(*(Queue(name, "all", guarantee={"cpu": amount}) for name, amount in (("a", 4), ("b", 0), ("c", 4))))
@@ -308,6 +314,10 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
     file.write_text("---\n".join([*clusters, *workloads]))
     shown = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue"])
     words = " ".join(shown.output.split())
+    for name in ("loop", "loop.txt"):  # whose ending says nothing
+        copy = tmp_path / name
+        copy.write_text(file.read_text())
+        assert CliRunner().invoke(app, ["queues", str(copy), "--scheduler", "kueue"]).output == shown.output
     assert shown.exit_code == 0 and "Preemption" in words and "1 workload that waits for one of several" in words
     assert "for ever: ns/borrower is admitted; ns/borrower is preempted for ns/incoming" in words
     found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue", "--json"])

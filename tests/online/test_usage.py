@@ -305,6 +305,7 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: named_usage("decayed:half_life=5,lift=2"), "lift is 2.0; give True or False"),
         (lambda: try_promise("splitting", 5), "usage is 5; give one such as"),
         (lambda: try_promise("splitting", traces=[fo.Job("A", [1], 1)]), "traces holds a job; give a list of lists"),
+        (lambda: try_promise("splitting", traces=[5]), "traces holds 5; give a list of lists of Job"),
         (lambda: try_promise("splitting", traces=5), "traces is 5; give a list of lists of Job"),
         (lambda: try_promise("splitting", capacities=[1]), "give a dict by resource, such as {'slot': 3}"),
         (lambda: try_promise("splitting", cost={"slot": -1}), "the cost of 'slot' is -1; give a finite number >= 0"),

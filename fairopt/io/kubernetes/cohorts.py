@@ -122,11 +122,9 @@ def _together(parts: Iterable[Sum]) -> Sum:
 def _branch(given: ClusterQueue | Cohort, amount: Callable[..., float], is_queue: bool = False) -> Branch:
     """An object with its quotas by flavor and resource."""
     nominal, lending, borrowing = dict[_Cell, float](), dict[_Cell, float](), dict[_Cell, float]()
-    for group in given.groups:
-        for flavor in group.flavors:
-            for one in flavor.resources:
-                limits = (lending, one.lendingLimit), (borrowing, given.borrowing(flavor.name, one))
-                for amounts, quantity in ((nominal, one.nominalQuota), *limits):
-                    if quantity is not None:
-                        amounts[flavor.name, one.name] = amount(quantity, one.name)
+    for flavor, one in given.quotas():
+        limits = (lending, one.lendingLimit), (borrowing, given.borrowing(flavor, one))
+        for amounts, quantity in ((nominal, one.nominalQuota), *limits):
+            if quantity is not None:
+                amounts[flavor, one.name] = amount(quantity, one.name)
     return Branch(given.name, nominal, lending, borrowing, is_queue=is_queue)

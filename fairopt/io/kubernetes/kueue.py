@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -149,6 +149,10 @@ class _WithQuotas(Object):
         """The borrowing limit of its owners: what `fairopt quotas` wrote over it is not theirs."""
         limit = own_limit(self.lent, flavor, {"name": quota.name, "borrowingLimit": quota.borrowingLimit})
         return None if limit is None else limit if isinstance(limit, Fraction) else quantity(limit)
+
+    def quotas(self) -> Iterator[tuple[str, _Quota]]:
+        """Its quotas, each after its flavor."""
+        return ((flavor.name, one) for group in self.groups for flavor in group.flavors for one in flavor.resources)
 
     def covers(self, resource: str) -> bool:
         """Whether it has quotas of a resource."""
@@ -351,11 +355,9 @@ class KueueObjects:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
         out: dict[tuple[str, str], Fraction] = {}
         for one in (*self.cluster_queues.values(), *self.cohorts.values()):
-            for group in one.groups:
-                for flavor in group.flavors:
-                    for quota in flavor.resources:
-                        cell = flavor.name, quota.name
-                        out[cell] = out.get(cell, Fraction(0)) + quota.nominalQuota
+            for flavor, quota in one.quotas():
+                cell = flavor, quota.name
+                out[cell] = out.get(cell, Fraction(0)) + quota.nominalQuota
         return out
 
     def flavors_with(self, resource: str) -> set[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fairopt.io.documents import documents_of
 from fairopt.io.json_text import checked, shown
 from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, Cohort, Preemption, read_kueue
 from fairopt.io.kubernetes.kueue import Workload as Submitted
@@ -37,13 +35,11 @@ def tree_of(objects: Iterable[tuple[Mapping[str, Any], str]]) -> QueueTree | Non
 def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
     """A ClusterQueue or Cohort, with the borrowing limits that are in force."""
     nominal, lending, borrowing = dict[str, float](), dict[str, float](), dict[str, float]()
-    for group in given.groups:
-        for flavor in group.flavors:
-            for one in flavor.resources:
-                quotas = ((nominal, one.nominalQuota), (lending, one.lendingLimit), (borrowing, one.borrowingLimit))
-                for amounts, amount in quotas:
-                    if amount is not None:
-                        amounts[f"{flavor.name}:{one.name}"] = in_units(amount, one.name)
+    for flavor, one in given.quotas():
+        limits = (lending, one.lendingLimit), (borrowing, one.borrowingLimit)
+        for amounts, amount in ((nominal, one.nominalQuota), *limits):
+            if amount is not None:
+                amounts[f"{flavor}:{one.name}"] = in_units(amount, one.name)
     return Queue(
         given.name,
         given.parent if isinstance(given, Cohort) else given.cohort,
@@ -57,12 +53,12 @@ def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
     )
 
 
-def workloads_of_file(path: str | os.PathLike[str]) -> tuple[list[Workload], list[Workload], list[str]]:
-    """The Workloads in a file that run, the one admitted first at first; those that wait, by age; and what is left out.
+def workloads_of(objects: Mapping[str, Any], name: str) -> tuple[list[Workload], list[Workload], list[str]]:
+    """The Workloads among objects: those that run, the one admitted first at first; those that wait, by age; and notes.
 
     Kueue tries flavors one after the other, so that those that wait in a queue of several are left out.
     """
-    known, notes = read_kueue(documents_of(path, [], "expected objects of Kueue"), mixed=True), Notes()
+    known, notes = read_kueue([(objects, name)], mixed=True), Notes()
     plain = len({flavor for flavor, _ in known.nominal}) == 1
     made = [str(one.metadata.get("creationTimestamp") or "") for one in known.workloads.values()]
     ages = {time: float(k) for k, time in enumerate(sorted({*made}))}

@@ -73,31 +73,35 @@ def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
     >>> [(queue.name, queue.weight) for queue in tree_of_file(file).queues]
     [('root.ml', 2.0)]
     """
-    name = os.fspath(path)
+    return tree_and_objects(path)[0]
+
+
+def tree_and_objects(path: str | os.PathLike[str]) -> tuple[QueueTree, dict[str, Any]]:
+    """The queues of `tree_of_file`, and the list of the objects in a file of JSON or YAML, which is read once."""
+    name, between = os.fspath(path), ", "
     if os.path.isdir(path):
-        documents = [(data, f"{name}/{place}") for data, place in documents_in_folder(Path(path))]
+        documents, between = documents_in_folder(Path(path)), "/"
     elif name.lower().endswith(SNAPSHOT):
-        documents = [(data_of_file(path, _EXPECTED), name)]
+        documents = [(data_of_file(path, _EXPECTED), "")]
     else:
         text = read_text(path, _EXPECTED)
         if (found := tree_of_text(text, name)) is not None:
-            return found
+            return found, objects_of([], name)
         documents = _documents(text, name)
-    found = tree_of_documents(documents, of_kueue=True)
+    found = tree_of_documents([(data, f"{name}{between * bool(at)}{at}") for data, at in documents], of_kueue=True)
     if found is None:
         where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
         raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
-    if found.scheduler not in LABELS:
-        return found
-    return with_work(found, objects_of([one for one in documents if isinstance(one[0], Mapping)], ""), name)
+    objects = objects_of([one for one in documents if isinstance(one[0], Mapping)], name)
+    return with_work(found, objects, name) if found.scheduler in LABELS else found, objects
 
 
 def _documents(text: str, name: str) -> list[tuple[Any, str]]:
-    """The documents of JSON or YAML in a text, with their places."""
+    """The documents of JSON or YAML in a text, with their places in it."""
     if text.lstrip().startswith("{"):
-        return [(data_of_text(text, name, _EXPECTED, False), name)]
+        return [(data_of_text(text, name, _EXPECTED, False), "")]
     found = documents_of_yaml(text, name)
-    return [(data, f"{name}, document {number}" if len(found) > 1 else name) for data, number in found]
+    return [(data, f"document {number}" if len(found) > 1 else "") for data, number in found]
 
 
 def refuse_text(path: Path) -> None:

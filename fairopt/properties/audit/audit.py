@@ -165,6 +165,9 @@ def audit(
     >>> print(fo.audit(fo.deployed.KAI(), "split-proof")["split-proof"].witness)
     queue 'b' gets 1 gpu, and 2 as two halves of it; 3 gpu; 'a'; 'b' (verified: ...)
     """
+    if not is_mechanism(policy):
+        fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
+        raise InvalidBlock(f"audit({brief(policy)}): {fix}")
     if hasattr(policy, "divide"):
         given_here = {"share": share, "positive": positive, "conditions": conditions, "weights": weights}
         for option, value in {**given_here, "limits": limits, "servers": servers > 1, "prove": prove}.items():
@@ -176,9 +179,6 @@ def audit(
         return of_queues(
             policy, properties, instances, max_examples=max_examples, seed=seed, found=found, time_limit=time_limit
         )
-    if not is_mechanism(policy):
-        fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
-        raise InvalidBlock(f"audit({brief(policy)}): {fix}")
     usual = USUAL_OF_TEAMS if labels_read(policy) else USUAL
     names = list(dict.fromkeys(map(property_name, texts(properties, "properties", usual))))
     if not names:

@@ -112,9 +112,10 @@ def test_queues_without_nodes_and_pods_ask_for_all(written):
         (lambda path, of: of(raw={"pods": []}), r"snapshot.zip holds no queues; expected"),
         (lambda path, of: of(queues={}), r"rawObjects.queues is an object; give a list"),
         (lambda path, of: of(queues=[3]), r"queues\[0\].* is 3; give objects"),
+        (lambda path, of: of(pods=[pod(["a"], None, 1)]), r"pods\[0\].metadata.name is a list; give text"),
         (lambda path, of: of(queues=[queue("a", "b")]), r"queues\[0\] \(a\): the queue 'a' has the parent \"b\""),
     ],
-    ids=["another-file", "cut-off", "empty", "no-zip", "no-queues", "no-list", "no-object", "no-parent"],
+    ids=["another-file", "cut-off", "empty", "no-zip", "no-queues", "no-list", "no-object", "name", "no-parent"],
 )
 def test_errors(written, tmp_path, change, words):
     path = tmp_path / "snapshot.zip"

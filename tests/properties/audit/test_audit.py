@@ -515,10 +515,12 @@ def test_a_mechanism_that_fails_now_and_then_is_held_to_the_rest() -> None:
 WRONG = {
     "unknown property": (lambda: audit(fo.DRF(), ["strategy-prof"]), "strategy-proof"),
     "no property": (lambda: audit(fo.DRF(), []), "no properties"),
+    "no property of a scheduler": (lambda: audit(fo.deployed.KAI(), []), "no properties"),
     "no examples": (lambda: audit(fo.DRF(), max_examples=0), "max_examples is 0"),
     "half an example": (lambda: audit(fo.DRF(), max_examples=2.5), "max_examples is 2.5"),
     "no mechanism": (lambda: audit("drf"), "give a policy"),
     "a class": (lambda: audit(fo.BottleneckFairness), "give a policy"),
+    "a class of schedulers": (lambda: audit(fo.deployed.KAI), "give a policy"),
     "unknown condition": (lambda: audit(fo.DRF(), conditions="positive demand"), "positive demands"),
     "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
     "no time": (lambda: audit(fo.DRF(), time_limit=0), "time_limit is 0"),

@@ -54,7 +54,6 @@ FAILURES: dict[str, tuple[list[str], int, str, str]] = {
     "option": (["solve", "cluster.json", "--polcy", "drf"], 2, "NoSuchOption", "No such option: --polcy"),
     "command": (["slove", "cluster.json"], 2, "UsageError", "No such command 'slove'"),
     "argument": (["verify", "none.json"], 2, "BadParameter", "no file none.json"),
-    "moved": (["bench-solver", "HIGHS", "--tag", "hard"], 2, "InvalidInput", "benchmarks/bench_solver.py"),
     "file": (["convert", "cluster.json", "no/such/folder.json"], 2, "FileNotFoundError", "no/such"),
 }
 
@@ -112,7 +111,7 @@ def checked(text: str) -> Any:
 
 def test_every_command_takes_json_and_has_a_case_here() -> None:
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-    assert {*CASES, "bench-solver"} == set(COMMANDS) == set(commands)
+    assert set(CASES) == set(COMMANDS) == set(commands)
     assert [name for name, one in commands.items() if "--json" not in {o for p in one.params for o in p.opts}] == []
 
 

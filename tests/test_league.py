@@ -324,8 +324,3 @@ def test_a_process_that_ends_is_an_error_with_its_exit_code_and_the_next_call_ha
     with pytest.raises(RuntimeError, match="ended with exit code 3"):
         league_process.within(60.0, os._exit, status=3)
     assert league_process.within(60.0, os.path.basename, p="a/b") == "b"
-
-
-def test_the_names_that_moved_say_where() -> None:
-    with pytest.raises(AttributeError, match=r"benchmarks/league_solvers\.py"):
-        fo.report.bench_solver  # noqa: B018

@@ -41,7 +41,6 @@ COMMANDS = {
     **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"),
     "audit": "audit",
     "replay": "audit",
-    "bench-solver": "bench_solver",
     "buy": "buy",
     "claims": "claims",
     "convert": "convert",

@@ -20,15 +20,6 @@ The files:
 * `held`: tables and sentences of what runs now beside what is fair; `exposition`: the same as metrics.
 """
 
-from typing import Any
-
 from fairopt.runtime.lazy import public_names
 
-_public, __dir__ = public_names(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, imported now."""
-    if name in ("League", "bench_solver"):  # for one version
-        raise AttributeError(f"fairopt.report.{name} is now in benchmarks/league_solvers.py of fairopt's repository")
-    return _public(name)
+__getattr__, __dir__ = public_names(__name__)

@@ -3,8 +3,7 @@
 * `form`: a policy and an instance as a program.
 * `dispatch`: tier by tier, the first method that is exact for the program and certified; what later tiers keep.
 * `table`: the methods, in order, and what is done to an answer afterwards. `register` adds one of a user's own.
-* `merged_users`: users who are alike as one. `leftover`: what a solver left unused.
-  `dominated`: a note on answers that others dominate.
+* `leftover`: what a solver left unused. `dominated`: a note on answers that others dominate.
 * `not_certified`: why nothing was certified.
 * `settings`: solver, options and time limit of one call.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.

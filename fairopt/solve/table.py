@@ -19,7 +19,6 @@ from fairopt.solve.form import solvers
 from fairopt.solve.settings import Proposals, Settings
 
 ANY = ("auto", "cone", "closed", "levels", "linear", "parametric", "prices", "water-filling")  # of our own methods
-FEWEST = 21  # users of whom some may be merged
 ROUGH = 1e-10  # violation of a constraint
 MOST_ROWS = 200_000  # of constraints with many rows: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
@@ -213,17 +212,6 @@ def _is_bounded(program: Any) -> bool:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 TABLE += [
-    Method(  # users who are alike, as one
-        "merged users",
-        "",
-        # on one pool methods for users one by one are as fast
-        lambda program, _: program.instance.n_users >= FEWEST and program.pool_share is None,
-        at("merged_users:solve_merged_users"),
-        under=ANY,
-        only_speed=True,
-        takes_solver=True,
-        reduces=True,
-    ),
     Method(  # constraints with very many rows, of which violated ones are added
         "rows on demand",
         "",

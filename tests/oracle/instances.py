@@ -93,26 +93,3 @@ def log_uniform(
         eligible=eligible,
         task_limits=np.where(rng.random(n) < limits, reach, np.inf),
     )
-
-
-def users_alike(rng: np.random.Generator, fewest: int = 2) -> fo.Instance:
-    """Users of up to 3 kinds in two teams, on ``fewest`` to 3 servers, with limits and guarantees of equal parts."""
-    kinds, n, m, servers = rng.integers(1, 4), rng.integers(4, 9), rng.integers(1, 4), rng.integers(fewest, 4)
-    demands = rng.lognormal(0, 1, (kinds, m)) * (rng.random((kinds, m)) < 0.8)
-    demands[demands.sum(axis=1) == 0, 0] = 1
-    eligible = rng.random((kinds, servers)) < 0.8
-    eligible[:, 0] = True
-    limits = np.where(rng.random(kinds) < 0.3, rng.lognormal(0, 1, kinds), np.inf)
-    kind, weights = rng.integers(0, kinds, n), rng.integers(1, 4, n).astype(float)
-    capacities = rng.lognormal(3, 1, (servers, m))
-    base = 0.3 * rng.random(kinds) * (capacities[0] / np.maximum(demands, 1e-9)).min(axis=1) / weights.sum()
-    teams = {"team": [f"t{k % 2}" for k in kind]}
-    return fo.Instance(
-        demands[kind],
-        capacities,
-        eligible=eligible[kind],
-        task_limits=limits[kind] * weights,
-        guarantees=base[kind] * weights,
-        weights=weights,
-        teams=teams,
-    )

@@ -10,6 +10,5 @@
 * `supporting`: multipliers from the tasks alone, where a solver's prove less.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
 * `above`: that of a surplus on one pool, from the plain program above the base.
-* `alike`: that of a program with one user for each kind.
 * `fewer_rows`: evidence of a program with fewer constraints. `written`: cone programs rebuilt from blocks.
 """

@@ -4,7 +4,6 @@
 * `program_rows`: capacities and linear constraints as rows, by block and name.
 * `equilibration`: units of unknowns, rows and cones, for what users write.
 * `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
-* `alike`: users who are alike as one.
 * `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.

@@ -18,7 +18,6 @@ from fairopt.runtime.lazy import later
 from fairopt.solve.form import solvers
 from fairopt.solve.settings import Proposals, Settings
 
-ANY = ("auto", "cone", "closed", "levels", "linear", "parametric", "prices", "water-filling")  # of our own methods
 ROUGH = 1e-10  # violation of a constraint
 MOST_ROWS = 200_000  # of constraints with many rows: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 

@@ -105,16 +105,20 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 lowest_first.pop()
             if not lowest_first:
                 break
-            shrink, alone = earlier.shrink_others()
+            level = z[lowest_first[-1]]
+            parts, alone = earlier.parts_of_others(None if constrained else level)
+            part = min(parts.values(), default=ONE)
             given |= alone
             if constrained and not given:
-                factors = {j: max(upper[j] / z[j], ONE) if j in earlier.rise else 1 - shrink for j in users}
+                factors = {j: max(upper[j] / z[j], ONE) if j in earlier.rise else part for j in users}
                 given = not stays_feasible(cluster, rows, broken, below, factors)
-            level = z[lowest_first[-1]]
-            kept = level * (ONE if given and constrained else 1 - shrink)
-            shared = dict[int, Fraction]()
+            if constrained and given:
+                parts, part = {}, ONE
+            others, kept, shared = level * part, dict.fromkeys(now, level * part), dict[int, Fraction]()
+            if given and count * size > DECIDED:
+                others = level
+                kept = {j: level * min((parts[at] for at in parts if j in earlier.units[at]), default=ONE) for j in now}
             if evidence is not None:
-                others = level if given and count * size > DECIDED else kept
                 floors = {j: min(max(lower[j] if j in earlier.rise else others, lowest[j]), z[j]) for j in users}
                 limit = evidence.right_hand_side(room) + exact_sum(
                     abs(y) * b for y, b in together(evidence.rows, broken)
@@ -122,7 +126,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 limit += exact_sum(y * b for y, b in together(evidence.kept_multipliers, below))
                 before = earlier if given else None
                 shared = tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
-            lower |= {j: min(max(kept, lowest[j]), z[j]) for j in now if j not in earlier.rise}
+            lower |= {j: min(max(kept[j], lowest[j]), z[j]) for j in now if j not in earlier.rise}
             earlier.add(now, upper, shared)
         missing = [cluster.users[j] for j in users if j not in earlier.rise]
         if missing:
@@ -175,8 +179,8 @@ class Earlier:
     they take ``max_j c_j slack / k_j`` more of it at most. If each counted with its own rise, of up to ``slack / k_j``,
     the slack would count once for each user: a rounding of 3e-15 then left gaps of 1e-5 with 1,000 users.
 
-    ``rise`` bounds that of each user, ``shared`` is ``slack / k_j``. ``units`` are what a unit of level takes by place,
-    and of a place the others use ``others``, ``left`` is unused, and these may take ``more``.
+    ``rise`` bounds that of each user, ``shared`` is ``slack / k_j``. ``units`` are what a unit of level takes by place.
+    The others use ``others`` of a place, ``per_level`` per unit of level, and ``free`` is left for them.
     """
 
     def __init__(
@@ -184,16 +188,16 @@ class Earlier:
     ) -> None:
         self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
         self.units: dict[Place, dict[int, Fraction]] = {}
-        self.others, self.left, self.more = dict[Place, Fraction](), dict(room), dict.fromkeys(room, ZERO)
+        self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
         for s, i in room:
             loads = ((j, cluster.demands[j][s][i] * tasks[j][s]) for j in z if tasks[j][s].n)
             self.units[s, i] = {j: dyadic(load / z[j]) for j, load in loads if load.n}
-            self.others[s, i] = self._used((s, i), z)
-            self.left[s, i] -= self.others[s, i]
+            self.others[s, i], self.per_level[s, i] = self._used((s, i), z)
 
-    def _used(self, place: Place, users: Iterable[int]) -> Fraction:
+    def _used(self, place: Place, users: Iterable[int]) -> tuple[Fraction, Fraction]:
         units = self.units[place]
-        return exact_sum(dyadic(units[j] * self.z[j]) for j in users if j in units)
+        some = [j for j in users if j in units]
+        return exact_sum(dyadic(units[j] * self.z[j]) for j in some), exact_sum(units[j] for j in some)
 
     def add(self, users: Iterable[int], upper: Mapping[int, Fraction], shared: Mapping[int, Fraction]) -> None:
         """Add users at their ``upper`` bounds; those of ``shared`` are a group, the others each by itself."""
@@ -203,8 +207,10 @@ class Earlier:
         groups = [[j] for j in new if j not in shared] + [[j for j in new if j in shared]]
         self.groups += groups
         for place, units in self.units.items():
-            self.others[place] -= self._used(place, new)
-            self.more[place] += self.most(units, groups)
+            used, per_level = self._used(place, new)
+            self.others[place] -= used
+            self.per_level[place] -= per_level
+            self.free[place] -= used + self.most(units, groups)
 
     def most(self, per_level: Mapping[int, Fraction], groups: Sequence[Sequence[int]] | None = None) -> Fraction:
         """What users take more, at most, of anything of which a unit of level takes ``per_level``."""
@@ -215,11 +221,15 @@ class Earlier:
                 total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
         return total
 
-    def shrink_others(self) -> tuple[Fraction, bool]:
-        """By what part the other users shrink so that these fit, and whether these exceed what no other user needs."""
-        over = {place: more - self.left[place] for place, more in self.more.items() if more > self.left[place]}
-        parts = [by / self.others[place] for place, by in over.items() if self.others[place].n]
-        return up(min(max(parts, default=ZERO), ONE)), len(parts) < len(over)
+    def parts_of_others(self, level: Fraction | None) -> tuple[dict[Place, Fraction], bool]:
+        """The parts that the others keep where these do not fit, and whether these exceed what no other user needs.
+
+        They are parts of the tasks of all, or of a ``level`` to which those above it come down.
+        """
+        need = self.others if level is None else {place: level * each for place, each in self.per_level.items()}
+        short = [place for place, free in self.free.items() if free < need[place]]
+        parts = {place: max(-up(-self.free[place] / need[place]), ZERO) for place in short if need[place].n}
+        return parts, len(parts) < len(short)
 
 
 def tighten_upper_bounds(

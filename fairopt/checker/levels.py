@@ -94,7 +94,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
         if min(z.values()) <= 0:
             raise Fault("an active user runs all its tasks where there is no capacity")
-        earlier = Earlier(cluster, tasks, room, z)
+        earlier = Earlier(cluster, tasks, room, z, constrained)
         order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
         order += steps
         lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
@@ -106,7 +106,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             if not lowest_first:
                 break
             level = z[lowest_first[-1]]
-            parts, alone = earlier.parts_of_others(None if constrained else level)
+            parts, alone = earlier.parts_of_others(level)
             part = min(parts.values(), default=ONE)
             given |= alone
             if constrained and not given:
@@ -180,12 +180,19 @@ class Earlier:
     the slack would count once for each user: a rounding of 3e-15 then left gaps of 1e-5 with 1,000 users.
 
     ``rise`` bounds that of each user, ``shared`` is ``slack / k_j``. ``units`` are what a unit of level takes by place.
-    The others use ``others`` of a place, ``per_level`` per unit of level, and ``free`` is left for them.
+    The others use ``others`` of a place, ``per_level`` per unit of level, and ``free`` is left for them. Under further
+    constraints, which hold for one point only, these users are all ``at_bounds``.
     """
 
     def __init__(
-        self, cluster: Cluster, tasks: Table, room: Mapping[Place, Fraction], z: Mapping[int, Fraction]
+        self,
+        cluster: Cluster,
+        tasks: Table,
+        room: Mapping[Place, Fraction],
+        z: Mapping[int, Fraction],
+        at_bounds: bool,
     ) -> None:
+        self.at_bounds = at_bounds
         self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
         self.units: dict[Place, dict[int, Fraction]] = {}
         self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
@@ -201,7 +208,7 @@ class Earlier:
 
     def add(self, users: Iterable[int], upper: Mapping[int, Fraction], shared: Mapping[int, Fraction]) -> None:
         """Add users at their ``upper`` bounds; those of ``shared`` are a group, the others each by itself."""
-        new = [j for j in users if j not in self.rise]
+        new = [j for j in dict.fromkeys(users) if j not in self.rise]
         self.rise |= {j: max(dyadic(upper[j] - self.z[j]), ZERO) for j in new}
         self.shared |= {j: dyadic(shared.get(j, self.rise[j])) for j in new}
         groups = [[j] for j in new if j not in shared] + [[j for j in new if j in shared]]
@@ -210,7 +217,7 @@ class Earlier:
             used, per_level = self._used(place, new)
             self.others[place] -= used
             self.per_level[place] -= per_level
-            self.free[place] -= used + self.most(units, groups)
+            self.free[place] -= used + self.most(units, [[j] for j in new] if self.at_bounds else groups)
 
     def most(self, per_level: Mapping[int, Fraction], groups: Sequence[Sequence[int]] | None = None) -> Fraction:
         """What users take more, at most, of anything of which a unit of level takes ``per_level``."""
@@ -221,12 +228,12 @@ class Earlier:
                 total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
         return total
 
-    def parts_of_others(self, level: Fraction | None) -> tuple[dict[Place, Fraction], bool]:
+    def parts_of_others(self, level: Fraction) -> tuple[dict[Place, Fraction], bool]:
         """The parts that the others keep where these do not fit, and whether these exceed what no other user needs.
 
-        They are parts of the tasks of all, or of a ``level`` to which those above it come down.
+        They are parts of a ``level`` to which those above it come down, or, under further constraints, of all tasks.
         """
-        need = self.others if level is None else {place: level * each for place, each in self.per_level.items()}
+        need = self.others if self.at_bounds else {place: level * each for place, each in self.per_level.items()}
         short = [place for place, free in self.free.items() if free < need[place]]
         parts = {place: max(-up(-self.free[place] / need[place]), ZERO) for place in short if need[place].n}
         return parts, len(parts) < len(short)

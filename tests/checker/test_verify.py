@@ -252,22 +252,21 @@ def test_a_later_level_that_an_earlier_one_paid_for_is_not_proved(condition: str
 
 def test_nor_is_one_among_many_users(tmp_path: Path) -> None:
     trace, others = 1e-9, 600  # users on a server of their own, at a third level
-    names = {"users": ["a", "b", *(f"u{k}" for k in range(others))], "resources": ["x", "y", "z"]}
-    room = [[1, 1 + 2 * trace, 2.933], [0, 0, 6 * others]]
-    demands = [[1, 1, 0], [0, trace, 1]] + [[0, 0, 1]] * others
-    eligible = [[True, False]] * 2 + [[False, True]] * others
-    alike = {"weights": [1] * len(demands), "task_limits": [None] * len(demands)}
-    change = names | alike | {"demands": demands, "capacities": room, "eligible": eligible}
-    change |= {"servers": ["s", "t"], "counts": [1, 1]}
+    demands = [[1, 1, 0], [1, 1, 0], [0, trace, 1]] + [[0, 0, 1]] * others
+    n = len(demands)
+    change = {"users": [f"u{k}" for k in range(n)], "weights": [1] * n, "task_limits": [None] * n, "counts": [1, 1]}
+    change |= {"resources": ["x", "y", "z"], "servers": ["s", "t"], "demands": demands}
+    change |= {"capacities": [[2, 2 + 2 * trace, 2.933], [0, 0, 6 * others]]}
+    change |= {"eligible": [[True, False]] * 3 + [[False, True]] * others}
+    users = [[0, 0, 0, 1], [2], [*range(3, n)]]  # who is named three times counts once
     for first, second, price, ok in (
         (1, 2, [0, 1, 0], True),
         (1 - trace, 2.933, [0, 0, 1], False),
-        (1 - trace / 2, 2.5, [0, 1, 0], False),
+        (1 - trace / 4, 2.5, [0, 1, 0], False),
     ):
         held = [[[1, 0, 0], [0, 0, 0]], [price, [0, 0, 0]], [[0, 0, 0], [0, 0, 1]]]
-        users = [[0, 0], [1], [*range(2, others + 2)]]  # who is named twice counts once
         levels = [{"users": u, "prices": p} for u, p in zip(users, held, strict=True)]
-        tasks = [[first, 0], [second, 0], *[[0, 6.0]] * others]
+        tasks = [[first, 0], [first, 0], [second, 0], *[[0, 6.0]] * others]
         found = verified(tmp_path, "Policy(Leximin(Tasks()))", tasks, {"kind": "levels", "levels": levels}, **change)
         assert found.ok == ok, (first, str(found))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fairopt.solve.form.alike import Alike
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows, rows_of
 
-BY_KIND = {"users", "pairs", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
+BY_KIND = {"users", "pairs", "mixtures", "levels", "lines", "largest", "smallest", "point", "of_numbers"}  # of users
 OF_ENTRY = BY_KIND | {"kind", "order", "prices", "unit", "slope", "rows"}  # what it may have
 
 
@@ -36,6 +37,20 @@ def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
             users, n = kinds.program.instance.users, kinds.program.instance.n_users
             rows = [row for j, k in value for row in kinds.envy_rows(index[j], index[k])[0].tolist()]
             out[name] = [[users[row // n], users[row % n]] for row in dict.fromkeys(rows)]
+        elif name == "point":
+            weights, active = _exact_weights(kinds), kinds.program.active.tolist()
+            sums = [sum(of_kind.values(), Fraction(0)) for of_kind in weights]
+            out[name] = [
+                [active[j], s, str(Fraction(x) * w / sums[k])] for k, s, x in value for j, w in weights[k].items()
+            ]
+        elif name == "of_numbers":  # per weight of the kind as rounded, so that shares cost the same
+            given, made, weights = kinds.program.instance.users, kinds.inner.instance, _exact_weights(kinds)
+            of_kind = {user: (k, Fraction(w)) for k, (user, w) in enumerate(zip(made.users, made.weights, strict=True))}
+            out[name] = {
+                given[j]: str(Fraction(p) * w / of_kind[user][1])
+                for user, p in value.items()
+                for j, w in weights[of_kind[user][0]].items()
+            }
         elif name == "mixtures":
             out[name] = [(np.asarray(theta)[kinds.of_user] * kinds.part).tolist() for theta in value]
         elif isinstance(value, Mapping):
@@ -45,6 +60,12 @@ def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
         else:  # levels at which a tangent is taken, per weight
             out[name] = np.asarray(value)[kinds.of_user].tolist()
     return out
+
+
+def _exact_weights(kinds: Alike) -> list[dict[int, Fraction]]:
+    """The weights of the users of each kind."""
+    weights, n = kinds.program.instance.weights.tolist(), kinds.inner.instance.n_users
+    return [{j: Fraction(weights[j]) for j in np.flatnonzero(kinds.of_user == k).tolist()} for k in range(n)]
 
 
 class OfUsers(Named):

@@ -109,7 +109,7 @@ def alike(program: Program) -> Alike | None:
     merged = instance.select_users(first)
     names = ("weights", "task_limits", "guarantees")
     given = {name: validation.frozen(totals[:, k].copy()) for k, name in enumerate(names)}
-    merged.__dict__.update(given, _own_weights=given["weights"])
+    merged.__dict__.update(given, own_weights=given["weights"])
     constraints: list[Constraint] = [c for c in program.constraints if c.usable(instance) is not None]
     constraints += program.rest
     if program.low.any():

@@ -8,11 +8,15 @@ beyond both. ``by programs`` is the general method. Answers are compared; the le
 ``--growth-users``: CPU seconds of all levels and the gate's part at growing sizes, and the exponent since the size
 before. With ``--rows-users`` as many users at most are also solved with a row for every group, to compare levels.
 
+``--verify-users``: answers of DRFH, saved and verified, with and without limits, for seeds 1 to ``--verify-seeds``: how
+many are proved, the largest gap that the checker proves, and quantiles of its CPU seconds.
+
 ``cvxpy-leximin``: leximin as a CVXPY objective, on dominant shares, tolerances as they come. What it answers is made to
 fit and compared with the certified answer: in the order of leximin it may not be better. It is skipped where it is not
 installed; a size that would take longer than --time-limit by its last time is not run.
 
-Run: python benchmarks/leximin.py [--users 1000 --growth-users 1000,5000,20000 --peer-users 5,10,20,50 --time-limit 60]
+Run: python benchmarks/leximin.py [--users 1000 --growth-users 1000,5000,20000 --verify-users 1000,2000,3000
+     --peer-users 5,10,20,50 --time-limit 60]
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from __future__ import annotations
 import time
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cvxpy as cp
@@ -179,6 +185,27 @@ def growing(sizes: list[int], servers: int, rows_users: int, repeats: int, seed:
     return rows
 
 
+def verified(sizes: list[int], servers: int, seeds: int) -> list[dict[str, Any]]:
+    """What `fo.verify` says of saved answers, and its CPU seconds."""
+    rows = []
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "answer.json"
+        for n in sizes:
+            for limits in (False, True):
+                proved, gaps, seconds = 0, [], []
+                for seed in range(1, seeds + 1):
+                    fo.DRF().allocate(cluster(n, servers, limits, seed)).save(path)
+                    begun = time.process_time()
+                    found = fo.verify(path)
+                    seconds.append(time.process_time() - begun)
+                    gaps.append(np.inf if found.gap is None else found.gap)
+                    proved += found.ok
+                quantiles = np.quantile(seconds, (0.5, 0.9, 1.0))
+                row = {"users": n, "limits": limits, "answers": seeds, "proved": proved, "largest gap": max(gaps)}
+                rows.append(row | dict(zip(("median s", "90% s", "most s"), map(float, quantiles), strict=True)))
+    return rows
+
+
 def by_peer(instance: fo.Instance) -> np.ndarray:
     """Tasks by cvxpy-leximin, made to fit; imported here, since it changes `cvxpy.Problem` for the whole process."""
     import cvxpy_leximin
@@ -238,6 +265,9 @@ def main() -> None:
         openb="",
         growth_users=[1000, 5000, 20000],
         rows_users=5000,
+        verify_users=[1000, 2000, 3000],
+        verify_servers=9,
+        verify_seeds=34,
     )
     rows = []
     for n in options.users:
@@ -252,6 +282,8 @@ def main() -> None:
     show("All levels of leximin in units of one max-min program", rows, "leximin")
     rows = growing(options.growth_users, options.servers, options.rows_users, options.repeats, options.seed)
     show("All levels of DRFH at growing numbers of users, CPU seconds", rows, "leximin-growth")
+    rows = verified(options.verify_users, options.verify_servers, options.verify_seeds)
+    show("Saved answers of DRFH, verified, CPU seconds", rows, "leximin-verified")
     if find_spec(MODULE) is None:
         print(f"{PEER} is not installed, and skipped: pip install {PEER}")
         return

@@ -23,7 +23,6 @@ from .numbers import (
     Place,
     Rows,
     Table,
-    down,
     dyadic,
     exact_sum,
     number,
@@ -37,6 +36,7 @@ from .teams import Numbers
 
 COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
+DECIDED = 500  # levels times pairs up to which all count as losing what some lose, as in the gate (Bound 5.18)
 
 
 def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
@@ -49,8 +49,10 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     cost``.
 
     If that point violates a constraint, or earlier users alone exceed a capacity, less is proved: each level is bounded
-    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`). This may double
-    from level to level, so a second try starts from no slack by rounding (`Evidence.even_out`).
+    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`). What others may
+    lose to them then counts in the gap, but on large instances they pay for it at the prices only: if all lost the
+    1e-10 that a user may lose, one who pays little could rise by 1e-6. This may double from level to level, so a second
+    try starts from no slack by rounding (`Evidence.even_out`).
     """
     count, size = len(entry["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
     if count * size > LEVEL_PAIRS:
@@ -89,40 +91,44 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             prices.even_out(level_per_task)
         tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
         with cluster.at(tasks):
-            z = {j: down(s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+            z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
         if min(z.values()) <= 0:
             raise Fault("an active user runs all its tasks where there is no capacity")
-        units = {  # of a level of 1
-            (s, i): {j: dyadic(cluster.demands[j][s][i] * tasks[j][s] / z[j]) for j in users} for s, i in room
-        }
-        loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
+        earlier = Earlier(cluster, tasks, room, z, constrained)
         order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
         order += steps
         lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
-        proved: set[int] = set()
+        lowest_first = sorted(users, key=z.__getitem__, reverse=True)
         for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
             cluster.clock.check()
-            others = [j for j in users if j not in proved]
-            if not others:
+            while lowest_first and lowest_first[-1] in earlier.rise:
+                lowest_first.pop()
+            if not lowest_first:
                 break
-            shrink, alone = scaled_down(room, z, upper, units, loads, proved)
+            level = z[lowest_first[-1]]
+            parts, alone = earlier.parts_of_others(level)
+            part = min(parts.values(), default=ONE)
             given |= alone
             if constrained and not given:
-                factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+                factors = {j: max(upper[j] / z[j], ONE) if j in earlier.rise else part for j in users}
                 given = not stays_feasible(cluster, rows, broken, below, factors)
-            level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
-            floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
+            if constrained and given:
+                parts, part = {}, ONE
+            others, kept, shared = level * part, dict.fromkeys(now, level * part), dict[int, Fraction]()
+            if given and count * size > DECIDED:
+                others = level
+                kept = {j: level * min((parts[at] for at in parts if j in earlier.units[at]), default=ONE) for j in now}
             if evidence is not None:
+                floors = {j: min(max(lower[j] if j in earlier.rise else others, lowest[j]), z[j]) for j in users}
                 limit = evidence.right_hand_side(room) + exact_sum(
                     abs(y) * b for y, b in together(evidence.rows, broken)
                 )
                 limit += exact_sum(y * b for y, b in together(evidence.kept_multipliers, below))
-                before = {j: upper[j] - z[j] for j in proved} if given else {}
-                tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
-            for j in now:
-                lower[j] = max(lower[j], floors[j])
-            proved.update(now)
-        missing = [cluster.users[j] for j in users if j not in proved]
+                before = earlier if given else None
+                shared = tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
+            lower |= {j: min(max(kept[j], lowest[j]), z[j]) for j in now if j not in earlier.rise}
+            earlier.add(now, upper, shared)
+        missing = [cluster.users[j] for j in users if j not in earlier.rise]
         if missing:
             raise Fault(f"no prices bound the level of user {missing[0]!r}")
         gap = norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
@@ -166,27 +172,71 @@ def stays_feasible(
             return False
 
 
-def scaled_down(
-    room: Mapping[Place, Fraction],
-    z: Mapping[int, Fraction],
-    upper: Mapping[int, Fraction],
-    units: Mapping[Place, Mapping[int, Fraction]],
-    loads: Mapping[Place, Mapping[int, Fraction]],
-    proved: set[int],
-) -> tuple[Fraction, bool]:
-    """By what part the other users shrink so that the ``proved`` ones fit at their upper bounds.
+class Earlier:
+    """Users whose levels are bounded, and how far they may be above the levels ``z``, in groups that share a slack.
 
-    Also whether these exceed a capacity that no other user needs.
+    At a level's prices its users pay ``sum_j k_j (z*_j - z_j) <= slack``. Where a unit of level takes c_j of anything,
+    they take ``max_j c_j slack / k_j`` more of it at most. If each counted with its own rise, of up to ``slack / k_j``,
+    the slack would count once for each user: a rounding of 3e-15 then left gaps of 1e-5 with 1,000 users.
+
+    ``rise`` bounds that of each user, ``shared`` is ``slack / k_j``. ``units`` are what a unit of level takes by place.
+    The others use ``others`` of a place, ``per_level`` per unit of level, and ``free`` is left for them. Under further
+    constraints, which hold for one point only, these users are all ``at_bounds``.
     """
-    shrink, alone = ZERO, False
-    rise = {j: dyadic(upper[j] - z[j]) for j in proved if upper[j] > z[j]}
-    for place, of_users in loads.items():
-        more = exact_sum(v * units[place][j] for j, v in rise.items())
-        left = room[place] - exact_sum(of_users.values()) if more else ZERO
-        if more > left:
-            others = exact_sum(v for j, v in of_users.items() if j not in proved)
-            shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
-    return up(min(shrink, ONE)), alone
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tasks: Table,
+        room: Mapping[Place, Fraction],
+        z: Mapping[int, Fraction],
+        at_bounds: bool,
+    ) -> None:
+        self.at_bounds = at_bounds
+        self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
+        self.units: dict[Place, dict[int, Fraction]] = {}
+        self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
+        for s, i in room:
+            loads = ((j, cluster.demands[j][s][i] * tasks[j][s]) for j in z if tasks[j][s].n)
+            self.units[s, i] = {j: dyadic(load / z[j]) for j, load in loads if load.n}
+            self.others[s, i], self.per_level[s, i] = self._used((s, i), z)
+
+    def _used(self, place: Place, users: Iterable[int]) -> tuple[Fraction, Fraction]:
+        units = self.units[place]
+        some = [j for j in users if j in units]
+        return exact_sum(dyadic(units[j] * self.z[j]) for j in some), exact_sum(units[j] for j in some)
+
+    def add(self, users: Iterable[int], upper: Mapping[int, Fraction], shared: Mapping[int, Fraction]) -> None:
+        """Add users at their ``upper`` bounds; those of ``shared`` are a group, the others each by itself."""
+        new = [j for j in dict.fromkeys(users) if j not in self.rise]
+        self.rise |= {j: max(dyadic(upper[j] - self.z[j]), ZERO) for j in new}
+        self.shared |= {j: dyadic(shared.get(j, self.rise[j])) for j in new}
+        groups = [[j] for j in new if j not in shared] + [[j for j in new if j in shared]]
+        self.groups += groups
+        for place, units in self.units.items():
+            used, per_level = self._used(place, new)
+            self.others[place] -= used
+            self.per_level[place] -= per_level
+            self.free[place] -= used + self.most(units, [[j] for j in new] if self.at_bounds else groups)
+
+    def most(self, per_level: Mapping[int, Fraction], groups: Sequence[Sequence[int]] | None = None) -> Fraction:
+        """What users take more, at most, of anything of which a unit of level takes ``per_level``."""
+        total = ZERO
+        for group in self.groups if groups is None else groups:
+            some = [(j, c) for j in group if self.rise[j].n and (c := per_level.get(j, ZERO)).n > 0]
+            if some:
+                total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
+        return total
+
+    def parts_of_others(self, level: Fraction) -> tuple[dict[Place, Fraction], bool]:
+        """The parts that the others keep where these do not fit, and whether these exceed what no other user needs.
+
+        They are parts of a ``level`` to which those above it come down, or, under further constraints, of all tasks.
+        """
+        need = self.others if self.at_bounds else {place: level * each for place, each in self.per_level.items()}
+        short = [place for place, free in self.free.items() if free < need[place]]
+        parts = {place: max(-up(-self.free[place] / need[place]), ZERO) for place in short if need[place].n}
+        return parts, len(parts) < len(short)
 
 
 def tighten_upper_bounds(
@@ -197,27 +247,27 @@ def tighten_upper_bounds(
     upper: dict[int, Fraction],
     users: Iterable[int],
     limit: Fraction,
-    slack: Mapping[int, Fraction],
-) -> None:
-    """Lower the upper bounds of users by what prices leave above the floors, plus the ``slack`` of earlier users.
+    earlier: Earlier | None,
+) -> dict[int, Fraction]:
+    """Lower the upper bounds of users by what prices leave above the floors, and what ``earlier`` users may take.
 
-    ``limit`` is the right-hand side at the prices.
+    Returns by how much each user could rise if it took all of it. ``limit`` is the right-hand side at the prices.
     """
     goal, costs = Goal(cluster), {}
     goal.add_kept_levels(prices)
     for j, each in level_per_task.items():
-        costs[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
+        costs[j] = prices.costs[j] if prices.costs else -dyadic(-min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
             goal.slopes[j][s] += costs[j] * v
     left = bound(goal, prices, limit)
     for j, cost in costs.items():
         if cost:
             left = up(left - cost * (floors[j] if cost > 0 else upper[j]))
-        if cost > 0 and j in slack:
-            left = up(left + cost * max(slack[j], ZERO))
-    for j in users:
-        if costs[j] > 0:
-            upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
+    left = max(left + (earlier.most(costs) if earlier else ZERO), ZERO)
+    rises = {j: up(left / costs[j]) for j in users if costs[j] > 0}
+    for j, rise in rises.items():
+        upper[j] = min(upper[j], up(floors[j] + rise))
+    return rises
 
 
 def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:

@@ -250,6 +250,42 @@ def test_a_later_level_that_an_earlier_one_paid_for_is_not_proved(condition: str
     assert not verified(tmp_path, text, [[1 - trace], [2.933]], {"kind": "levels", "levels": held}, **change).ok
 
 
+def test_nor_is_one_among_many_users(tmp_path: Path) -> None:
+    trace, others = 1e-9, 600  # users on a server of their own, at a third level
+    demands = [[1, 1, 0], [1, 1, 0], [0, trace, 1]] + [[0, 0, 1]] * others
+    n = len(demands)
+    change = {"users": [f"u{k}" for k in range(n)], "weights": [1] * n, "task_limits": [None] * n, "counts": [1, 1]}
+    change |= {"resources": ["x", "y", "z"], "servers": ["s", "t"], "demands": demands}
+    change |= {"capacities": [[2, 2 + 2 * trace, 2.933], [0, 0, 6 * others]]}
+    change |= {"eligible": [[True, False]] * 3 + [[False, True]] * others}
+    users = [[0, 0, 0, 1], [2], [*range(3, n)]]  # who is named three times counts once
+    for first, second, price, ok in (
+        (1, 2, [0, 1, 0], True),
+        (1 - trace, 2.933, [0, 0, 1], False),
+        (1 - trace / 4, 2.5, [0, 1, 0], False),
+    ):
+        held = [[[1, 0, 0], [0, 0, 0]], [price, [0, 0, 0]], [[0, 0, 0], [0, 0, 1]]]
+        levels = [{"users": u, "prices": p} for u, p in zip(users, held, strict=True)]
+        tasks = [[first, 0], [first, 0], [second, 0], *[[0, 6.0]] * others]
+        found = verified(tmp_path, "Policy(Leximin(Tasks()))", tasks, {"kind": "levels", "levels": levels}, **change)
+        assert found.ok == ok, (first, str(found))
+
+
+@pytest.mark.parametrize("limits", [False, True])
+def test_levels_of_a_thousand_users_are_proved_and_one_that_loses_more_than_a_millionth_is_not(
+    limits: bool, tmp_path: Path
+) -> None:
+    many = {"n_servers": 9, "different_servers": True, "ineligible": 0.3, "limits": limits, "decades": 2.0}
+    path = fo.DRF().allocate(fo.datasets.log_uniform(1000, 3, seed=3, **many)).save(tmp_path / "answer.json")
+    found = fo.verify(path)
+    assert found.ok, str(found)
+    data = json.loads(path.read_text())
+    for user in data["evidence"][0]["levels"][1]["users"]:
+        data["tasks_by_server"][user] = [x * (1 - 2e-6) for x in data["tasks_by_server"][user]]
+    path.write_text(json.dumps(data))
+    assert "proves only a gap" in str(fo.verify(path))
+
+
 def test_a_resource_that_is_nearly_full_does_not_stop_a_user_with_a_trace_of_it(tmp_path: Path) -> None:
     change = {"resources": ["x", "y"], "demands": [[1, 1], [0, 1e-14]], "capacities": [[1, 1 + 2.0**-43]]}
     for tasks, ok in ((2.0**-43 / 1e-14, True), (2.0, False)):

@@ -150,6 +150,21 @@ def test_identical_servers_share_what_is_proved_for_the_one_that_stands_for_them
     assert fo.verify(file).ok and fo.Allocation.load(file).certificate.gap < 1e-15
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_users_who_are_alike_have_the_levels_of_one_with_their_weights(seed: int, tmp_path: Path) -> None:
+    given = {name: np.asarray(values) for name, values in chain(seed).items()}
+    given["weights"] = given["weights"].astype(np.float32).astype(float)  # so that sums of 32 are exact
+    n, alike = len(given["demands"]), 32
+    users = [*range(n), *[seed % n] * (alike - 1)]
+    many = given | {name: given[name][users] for name in ("demands", "eligible")}
+    many["weights"] = given["weights"][users] / np.where(np.array(users) == seed % n, alike, 1)
+    policy = fo.Policy(fo.Leximin(fo.Tasks()))
+    one, answer = (policy.allocate(fo.Instance(**of)) for of in (given, many))
+    np.testing.assert_allclose(answer.tasks / many["weights"], (one.tasks / given["weights"])[users], rtol=1e-9)
+    file, _ = saved(tmp_path, many)
+    assert fo.verify(file).ok and fo.Allocation.load(file).certificate.ok
+
+
 def doubled(text: str) -> str:
     return f"2{text}" if "/" in text else "2"
 

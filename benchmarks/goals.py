@@ -10,10 +10,6 @@ Run: python benchmarks/goals.py [--largest 1000000 --only leximin --memory 10000
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import time
 import tracemalloc
 from collections.abc import Callable

@@ -2,12 +2,13 @@
 
 Every other pair of user and server is eligible, demands of 3 resources are over two decades, and servers differ. By
 hand is a variable by eligible pair, sparse rows near 1 (versus_hand.py), and CVXPY with Clarabel and, where the program
-is linear, HiGHS, as they come. For DRF that is max-min, one program for the lowest of the levels that fairopt finds.
+is linear, HiGHS, as they come. DRF by hand is a program for each level, after which users with a positive multiplier
+are kept at theirs; it ends where none is clear, or after `ENOUGH` seconds. Max-min is the first of these.
 
 Seconds are medians of sides in turn, those of calls, instance read and model not yet written. ``1 thread`` is fairopt
 with BLAS limited to one thread; ``times`` is by hand, the faster solver, over fairopt. ``apart`` is how far values by
-hand are below the certified one; none may be better by over 1e-6. With ``--busy`` all is measured again beside as many
-processes that do nothing but compute.
+hand, of DRF the lowest level, are below the certified one; none may be better by over 1e-6. With ``--busy`` all is
+measured again beside as many processes that do nothing but compute.
 
 Run: python benchmarks/clusters.py [--sizes 200x50,1000x100 --only FDS --repeats 5 --busy 2]
 """
@@ -29,11 +30,14 @@ from versus_hand import Plain
 
 import fairopt as fo
 
+ENOUGH = 60.0
+KEPT, CLEAR = 1e-8, 1e-6  # of a level, which later ones may lose; of the multipliers, which sum to 1
 SIZES = ("200x50", "400x50", "200x200", "1000x100")
 Side = Callable[[], Any]
 # By name: the policy; by hand the form of shares, or tasks, per weight near 1, and the solvers; the value of shares.
 CASES: dict[str, tuple[fo.Policy, Callable[[Any], Any], tuple[str, ...], Callable[[Any], float]]] = {
     "DRF": (fo.DRF(), cp.min, ("CLARABEL", "HIGHS"), np.min),
+    "max-min": (fo.Policy(fo.MaxMin()), cp.min, ("CLARABEL", "HIGHS"), np.min),
     "FDS 2": (fo.FDS(2), lambda s: -cp.sum(cp.inv_pos(s)), ("CLARABEL",), lambda s: -np.sum(1 / s)),
     "Nash": (fo.NashWelfare(), lambda s: cp.sum(cp.log(s)), ("CLARABEL",), lambda s: np.exp(np.mean(np.log(s)))),
     "most tasks": (fo.MostTasks(), cp.sum, ("CLARABEL", "HIGHS"), np.sum),
@@ -65,11 +69,26 @@ def by_hand(instance: fo.Instance, name: str, solver: str) -> float:
     rows = (table * plain.unit).tocsr()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cp.Problem(cp.Maximize(form((shares / size) @ y)), [rows @ y <= right]).solve(solver=solver)
+        if name == "DRF":
+            by_levels(y, shares / size, [rows @ y <= right], solver)
+        else:
+            cp.Problem(cp.Maximize(form((shares / size) @ y)), [rows @ y <= right]).solve(solver=solver)
     if y.value is None:
         return np.nan
     tasks = np.maximum(y.value, 0.0)
     return float(value(shares @ tasks / max(float((rows @ tasks).max()), 1.0)))
+
+
+def by_levels(y: cp.Variable, shares: Any, fits: list[Any], solver: str) -> None:
+    """All levels of shares, one program after another."""
+    end, levels = time.perf_counter() + ENOUGH, np.full(shares.shape[0], np.nan)
+    while (free := np.isnan(levels)).any() and time.perf_counter() < end:
+        level = cp.Variable()
+        rising, kept = shares[free] @ y >= level, shares[~free] @ y >= levels[~free] * (1 - KEPT)
+        cp.Problem(cp.Maximize(level), [*fits, rising, *[kept] * (not free.all())]).solve(solver=solver)
+        if level.value is None or not (clear := rising.dual_value > CLEAR).any():
+            return
+        levels[np.flatnonzero(free)[clear]] = level.value
 
 
 def row(size: str, name: str, repeats: int, where: str) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """How close a solve on one pool comes to the cost that no method avoids: one evaluation of all users' responses.
 
 The evaluation, on the same numbers, is ``q = G @ p; x = k * q ** (-1 / alpha); G.T @ x`` with the ratios G as a
-C-contiguous array of float64, on one BLAS thread: with two it took 7 to 24 ms instead of 4.9, by what else ran. The solve is the whole call, certificate included, on an instance made before. At the
-prices that alpha-fairness found the evaluation must give the tasks of the answer; DRF and 2-DF are measured against
-that of alpha = 2. Ratios are of medians; ``by cpu``, in processor time, counts what all threads work, so it depends
-little on what else the machine does. The second table is about the growth of time with the number of users.
+C-contiguous array of float64, on one BLAS thread: with two it took 7 to 24 ms instead of 4.9, by what else ran. The
+solve is the whole call, certificate included, on an instance made before. At the prices that alpha-fairness found the
+evaluation must give the tasks of the answer; DRF and 2-DF are measured against that of alpha = 2. Ratios are of
+medians; ``by cpu`` is in processor time, so it depends little on what else the machine does. The second table is about
+the growth of time with the number of users.
 
 Run: python benchmarks/limit.py [--growth 100000,1000000,10000000 --repeats 9]
 """

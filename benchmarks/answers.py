@@ -23,7 +23,6 @@ import argparse
 import gzip
 import json
 import math
-import os
 import platform
 import re
 import sys
@@ -35,9 +34,6 @@ from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # so that sums are added up in one order
-os.environ["OMP_NUM_THREADS"] = "1"
 
 import answers_draws
 import answers_public

@@ -1,9 +1,14 @@
-"""What the benchmarks share: interleaved timing, tables, and JSON beside them."""
+"""What the benchmarks share: interleaved timing, tables, and JSON beside them.
+
+Benchmarks run as users run, without variables for threads. Where it matters, a second column is of the same with one
+BLAS thread (`on_one_thread`). Tables say on what they were measured (`machine`).
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -16,6 +21,7 @@ import cvxpy
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_info, threadpool_limits
 
 OUT = Path(__file__).parent / "out"
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # so that `oracle` can be imported
@@ -82,8 +88,25 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def on_one_thread(run: Callable[[], Any]) -> Callable[[], Any]:
+    """What is timed, with one BLAS thread instead of as many as there are."""
+
+    def limited() -> Any:
+        with threadpool_limits(1, "blas"):
+            return run()
+
+    return limited
+
+
+def machine() -> dict[str, Any]:
+    """Cores that this process may use, threads of BLAS, and the load of the last minute, this process included."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = max((one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"), default=1)
+    return {"cores": cores, "BLAS threads": threads, "load": round(os.getloadavg()[0], 1)}
+
+
 def show(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> None:
-    """Print rows as a table, and write them as JSON to ``benchmarks/out``.
+    """Print rows as a table, with the machine below it, and write them as JSON to ``benchmarks/out``.
 
     Parameters
     ----------
@@ -94,16 +117,18 @@ def show(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> None:
     name : str
         Of the JSON file.
     """
-    table = Table(title=title)
+    about = machine()
+    table = Table(title=title, caption=", ".join(f"{value} {name}" for name, value in about.items()))
     for key in rows[0]:
         table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
         table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
     Console(width=160).print(table)
     OUT.mkdir(exist_ok=True)
-    about = {"python": platform.python_version(), "cvxpy": cvxpy.__version__, "numpy": np.__version__}
+    versions = {"python": platform.python_version(), "cvxpy": cvxpy.__version__, "numpy": np.__version__}
     path = OUT / f"{name}.json"
-    path.write_text(json.dumps({"title": title, "versions": about, "rows": list(rows)}, indent=1), encoding="utf-8")
+    content = {"title": title, "machine": about, "versions": versions, "rows": list(rows)}
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def arguments(description: str, **defaults: Any) -> argparse.Namespace:

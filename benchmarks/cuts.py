@@ -10,10 +10,6 @@ Run: python benchmarks/cuts.py [--by-hand 400]
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import time
 from collections.abc import Callable
 from typing import Any

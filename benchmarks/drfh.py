@@ -11,15 +11,12 @@ Run: python benchmarks/drfh.py [--openb ../shared/data/openb] [--users 200 --ser
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # HiGHS's default is one thread as well
 
 import cvxpy as cp
 import numpy as np

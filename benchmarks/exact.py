@@ -10,7 +10,6 @@ Run: python benchmarks/exact.py [--draws 2000 --seed 1 --workers 2 --kinds pools
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import traceback
@@ -19,8 +18,6 @@ from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from common import arguments, show  # isort: skip
 import fuzz_verdicts

@@ -9,7 +9,6 @@ Run: python benchmarks/exact_bounds.py [--draws 500 --trees 500 --seed 1 --kinds
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -17,8 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from common import arguments, show  # isort: skip
 import numpy as np

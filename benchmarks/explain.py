@@ -14,10 +14,6 @@ Run: python benchmarks/explain.py [--draws 1000] [--smaller 200]
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import time
 from collections import Counter
 from typing import Any

@@ -64,7 +64,7 @@ def kept(bench: Bench, name: str, *command: str, most: int = 20_000) -> str:
     file = bench.folder / name
     file.parent.mkdir(exist_ok=True)
     file.write_text("the older answer")
-    ended = bench.code(LIMITED, f"RLIMIT_FSIZE={most}", *command, OPENBLAS_NUM_THREADS="1")
+    ended = bench.code(LIMITED, f"RLIMIT_FSIZE={most}", *command)
     if not file.exists() or file.read_text(errors="replace") != "the older answer":
         return f"the older file is lost; {ended}"
     left = [path.name for path in file.parent.glob(f".{file.name}.*")]
@@ -120,7 +120,7 @@ def memory(*command: str, limit: int, **size: int) -> Fault:
         users, servers = size.get("users", 2), size.get("servers", 1)
         name = cluster(bench, users=users, capacities=[[200, 200, 200 + k] for k in range(servers)])
         most = f"RLIMIT_AS={limit << 20}"
-        ended = bench.code(LIMITED, most, command[0], name, *command[1:], OPENBLAS_NUM_THREADS="1", patience=100.0)
+        ended = bench.code(LIMITED, most, command[0], name, *command[1:], patience=100.0)
         told = "memory" in ended.err + ended.out  # of `compare` in the table
         return "" if ended.code == 3 and ended.one_line and told else str(ended)
 
@@ -133,7 +133,7 @@ def shards(bench: Bench) -> str:
         header = str({"descr": "<f8", "fortran_order": False, "shape": (10**9, 1)}).ljust(117) + "\n"
         file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
         file.truncate(10 + len(header) + 8 * 10**9)
-    ended = bench.code(LIMITED, f"RLIMIT_AS={2 << 30}", "shards", "big.npy", "-c", "1", OPENBLAS_NUM_THREADS="1")
+    ended = bench.code(LIMITED, f"RLIMIT_AS={2 << 30}", "shards", "big.npy", "-c", "1")
     return ends(ended, 3, "memory")
 
 

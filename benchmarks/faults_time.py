@@ -140,7 +140,7 @@ def calls(name: str, bench: Bench) -> dict[float, tuple[float, str]]:
     text = PROGRAM.replace("SETUP", setup or "pass").replace("CALL", call.replace(", , ", ", "))
     out = {}
     for limit in LIMITS:
-        ended = bench.code(text, str(limit), patience=PATIENCE, OPENBLAS_NUM_THREADS="1")
+        ended = bench.code(text, str(limit), patience=PATIENCE)
         seconds, _, words = ended.out.partition("|")
         out[limit] = (float(seconds or ended.seconds), words.strip() or f"was stopped, {ended}")
     return out

@@ -59,8 +59,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core each
-
 from common import OUT, arguments, median, show  # isort: skip
 from fuzz_blocks import NAMES, Draw, pasted
 from fuzz_draws import CATEGORIES, draw_of

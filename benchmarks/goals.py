@@ -4,15 +4,12 @@ Others are models by hand (ECOS, HiGHS, Clarabel), the price loop of rates.py, a
 alpha-fairness alone, and one evaluation of all users' responses. ``apart`` is how far their objective is from ours; it
 may not be better than what is certified. Seconds are of the processor, medians of three of quick calls; the exponent is
 the growth since the size before. Memory is the most that a call holds, in multiples of its tasks by user and server.
+Clusters of many servers have a table of their own, in seconds, also on one BLAS thread (clusters.py).
 
 Run: python benchmarks/goals.py [--largest 1000000 --only leximin --memory 1000000]
 """
 
 from __future__ import annotations
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import time
 import tracemalloc
@@ -20,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import clusters
 import cuts
 import leximin
 import numpy as np
@@ -152,6 +150,7 @@ def main() -> None:
     show("Work beside others", [row for one in chosen for row in table(one, chosen[one], options.largest)], "goals")
     if options.only:
         return
+    show("Clusters beside CVXPY by hand", clusters.rows(clusters.SIZES, "", options.repeats), "goals-clusters")
     show("CPU seconds of processes (medians)", overhead.first_second(options.repeats), "goals-first")
     show("Calls of two users", overhead.small_calls(options.repeats), "goals-small")
     if options.memory:

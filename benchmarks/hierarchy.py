@@ -12,10 +12,6 @@ Run: python benchmarks/hierarchy.py [--trees 1000] [--stepped 100] [--audited 10
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import tempfile
 import time
 from pathlib import Path

@@ -1,21 +1,16 @@
 """How close a solve on one pool comes to the cost that no method avoids: one evaluation of all users' responses.
 
 The evaluation, on the same numbers, is ``q = G @ p; x = k * q ** (-1 / alpha); G.T @ x`` with the ratios G as a
-C-contiguous array of float64. The solve is the whole call, certificate included, on an instance made before. At the
-prices that alpha-fairness found the evaluation must give the tasks of the answer; DRF and 2-DF are measured against
-that of alpha = 2. Ratios are of medians; ``by cpu``, in processor time, counts what all threads work, so it depends
-little on what else the machine does. The second table is about the growth of time with the number of users.
+C-contiguous array of float64, on one BLAS thread: with two it took 7 to 24 ms instead of 4.9, by what else ran. The
+solve is the whole call, certificate included, on an instance made before. At the prices that alpha-fairness found the
+evaluation must give the tasks of the answer; DRF and 2-DF are measured against that of alpha = 2. Ratios are of
+medians; ``by cpu`` is in processor time, so it depends little on what else the machine does. The second table is about
+the growth of time with the number of users.
 
 Run: python benchmarks/limit.py [--growth 100000,1000000,10000000 --repeats 9]
 """
 
 from __future__ import annotations
-
-import os
-
-# The routes use threads of their own. For arrays so narrow those of OpenBLAS do harm: one evaluation of a million users
-# took 4.9 ms with one and 7 to 24 ms with two, by what else ran, and that is the unit of everything below.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import time
 from collections.abc import Callable
@@ -23,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import arguments, interleaved, median, show
+from common import arguments, interleaved, median, on_one_thread, show
 
 import fairopt as fo
 
@@ -68,7 +63,7 @@ def measured(case: Case, instance: fo.Instance, zeros: float, repeats: int) -> d
     """Both sides in turn."""
     solve = partial(case.policy.allocate, instance)
     answer = solve()
-    evaluate = evaluation(case, instance, answer)
+    evaluate = on_one_thread(evaluation(case, instance, answer))
     certificate = answer.certificate
     if isinstance(case.policy.objective, fo.AlphaFair):
         apart = float(abs(evaluate()[0] / answer.tasks - 1).max())

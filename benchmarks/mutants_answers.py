@@ -443,7 +443,7 @@ class Answers:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         command = [sys.executable, "-c", "import mutants_answers; mutants_answers.serve()"]
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OPENBLAS_NUM_THREADS": "1"}
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
         self.server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
         )

@@ -9,10 +9,6 @@ Run: python benchmarks/schedulers_speed.py [--queues 10000]
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import time
 from collections.abc import Callable
 from typing import Any

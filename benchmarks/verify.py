@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import tempfile
@@ -42,8 +41,6 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from common import OUT, arguments, median, show  # isort: skip
 import fuzz_verdicts
@@ -60,7 +57,6 @@ Rng = np.random.Generator
 Data = dict[str, Any]
 PATIENCE = 20  # seconds for an answer, for a file, and for a reference
 fuzz_verdicts.GAP, fuzz_verdicts.FIT, fuzz_verdicts.BLOCKS = 2e-6, 2e-9, 2e-7
-
 
 # -- answers --------------------------------------------------------------------------------------------------------
 

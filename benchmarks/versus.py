@@ -32,9 +32,6 @@ import warnings
 from collections import defaultdict
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 from common import OUT, arguments, show  # isort: skip
 import numpy as np
 from versus_draws import question

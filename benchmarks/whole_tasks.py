@@ -15,8 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
 from common import arguments, show
 from oracle import whole

@@ -19,6 +19,7 @@ from fairopt.instance.parts import taking_part
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import later
+from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
@@ -795,6 +796,7 @@ def _read_only(values: Float) -> Float:
     return out
 
 
+@one_thread()
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:
     """Units that tasks by user and server use on each server row, shape (n_servers, n_resources)."""
     if instance.demands.ndim == 2:

@@ -10,9 +10,6 @@ from typing import Any
 
 # Modules and tests stay in memory: garbage collection among them takes a third of the time of test collection.
 gc.set_threshold(100_000, 50, 100)
-# Before NumPy is imported: tests run side by side, and their matrices are small.
-for library in ("OPENBLAS", "OMP", "MKL"):
-    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 # What is printed, by subprocesses too, does not depend on the terminal that the tests are started from.
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "TTY_COMPATIBLE"):

@@ -35,6 +35,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
+from fairopt.runtime.threads import one_thread
 from fairopt.solve.form.program import ConeModel
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Prices:
         return right, left
 
 
+@one_thread()
 @coefficients_cached()
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
@@ -91,6 +93,7 @@ def prices(allocation: Allocation) -> Prices | None:
     return None
 
 
+@one_thread()
 @coefficients_cached()
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up.

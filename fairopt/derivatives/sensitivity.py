@@ -30,6 +30,7 @@ from fairopt.runtime.clock import SHORTEST, Clock, checked
 from fairopt.runtime.display import label, tasks_in_words, without_vendor
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import tell
+from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import NOISE
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Derivatives:
 class Analysis:
     """An allocation with its active users, identical servers merged, and what computes rates there."""
 
+    @one_thread()
     def __init__(self, allocation: Allocation, held: bool, time_limit: float | None = None) -> None:
         self.held, self.whole, self.left = held, allocation.instance, time_limit
         self.term, self.objective = _term(allocation.policy, allocation.instance)
@@ -175,10 +177,11 @@ class Analysis:
 
     @contextmanager
     def _timed(self) -> Iterator[Clock]:
-        """A clock of the remaining time for all computations."""
+        """A clock of the remaining time for all computations, on one BLAS thread."""
         clock = Clock(None if self.left is None else max(self.left, SHORTEST))
         try:
-            yield clock
+            with one_thread():
+                yield clock
         finally:
             self.left = None if self.left is None else self.left - clock.seconds
 

@@ -114,8 +114,10 @@ def self_contained_duals(
 ) -> list[LevelDual]:
     """Dual solutions that need no earlier ones: multiples of the prices of earlier levels are added."""
     levels, out = LevelsAtPrices(program, further, tasks), list[LevelDual]()
-    levels.judge(duals)
-    for c in levels.judged:
+    for solution in duals:
+        check()
+        c = levels.evaluate(solution)
+        levels.judged.append(c)
         prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.dual
         for times, earlier in zip(c.multiples, out, strict=True):
             prices = prices + times * earlier.prices
@@ -294,6 +296,11 @@ class LevelsAtPrices:
             lowest = float(parts.max())
 
     @cached_property
+    def loads(self) -> sp.csr_array:
+        """`Pairs.loads` by row; making it took as long as what is read of a row."""
+        return sp.csr_array(self.pairs.loads)
+
+    @cached_property
     def most_per_task(self) -> Float:
         """The level of a task where it is highest for the user, shape (n_pairs,)."""
         return -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.per_task))[self.user]
@@ -459,7 +466,7 @@ class LevelsAtPrices:
         The users of a level together pay at most its slack at its prices. Those with most load per cost rise first.
         Rising up to the level itself is free.
         """
-        needs = sp.csr_array(self.pairs.loads)
+        needs = self.loads
         there = slice(*needs.indptr[row : row + 2])
         pairs = needs.indices[there]
         load, users = needs.data[there] * rise[pairs], self.user[pairs]
@@ -469,7 +476,7 @@ class LevelsAtPrices:
         load = load * (1.0 - free)
         by_level = self.fixed_at[users]
         total += float(load[by_level < 0].sum())
-        for k in np.unique(by_level[by_level >= 0]).tolist():
+        for k in sorted({*by_level.tolist()} - {-1}):
             c, held = self.judged[k], by_level == k
             mine, most = users[held], load[held]
             pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])

@@ -17,7 +17,7 @@ from fairopt.blocks.shares import SMALLEST
 from fairopt.proof.bound import gain_of_power, gain_of_total, gap_of_means, power
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
-from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
+from fairopt.solve.form.pool_users import Chunk, Pool, cost
 from fairopt.solve.form.program import Program
 
 MAX_USERS = 2_000  # of a pool that is filled in fractions: some 0.5 seconds
@@ -401,7 +401,7 @@ def total_sums(pool: Pool, tasks: Float, prices: Float) -> TotalSums:
         low = chunk.of(pool.low)
         gain = gain_of_total(share, cost(chunk.ratios, prices), low, low + chunk.room)
         most, size = gain.sums(lambda values: float(values.sum()), mixed=False)
-        return TotalSums(Feasibility.of(chunk, x), summed(share, x), most, size)
+        return TotalSums(Feasibility.of(chunk, x), float(share @ x), most, size)
 
     return combined(pool.each(look))
 

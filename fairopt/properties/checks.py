@@ -37,6 +37,7 @@ from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later
+from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import NOISE
 
 MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
@@ -52,6 +53,7 @@ class OwnSlices:
     worst: str | None  # the user who falls short most or comes closest to it; None without users
 
 
+@one_thread()
 def check(
     allocation: Allocation,
     properties: Any = None,

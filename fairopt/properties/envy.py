@@ -24,8 +24,9 @@ from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.work import Work
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import Clock
-from fairopt.runtime.lazy import optimize, sp, spatial
+from fairopt.runtime.lazy import optimize, spatial
 from fairopt.runtime.progress import tell
+from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import EPS, NOISE
 
 WHOLE = 5_000  # users up to whom all pairs are compared, and the matrix is kept: 200 MB
@@ -329,6 +330,7 @@ class _Search:
             users = users[own_best]
         self.compare(group, users)
 
+    @one_thread()
     def small_sets(self, allocation: Allocation, where: Bool, group: Indices) -> int:
         """Find the envy of users whose set of servers few others have, for several sets at once; the number of users.
 
@@ -338,7 +340,7 @@ class _Search:
         small = np.flatnonzero((np.bincount(group, minlength=len(where)) <= SMALL)[group])
         weights, step = _common(instance.weights), max(1, BLOCK // n)
         per_weight = np.ascontiguousarray(allocation.tasks_by_server.T) / weights
-        eligible = sp.csr_array(instance.eligible.astype(float))  # a dense product was slowed by BLAS threads
+        eligible = instance.eligible.astype(float)
         error = 1.0 + 4.0 * (instance.n_servers + 8) * EPS
         for first in range(0, len(small), step):
             if self.clock.late:

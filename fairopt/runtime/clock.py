@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.runtime import lazy
+from fairopt.runtime.threads import one_thread
 
 FIX = "Fix: give it more time_limit"
 SHORTEST = 1e-3  # least seconds of a step's limit, which must be positive
@@ -82,8 +83,11 @@ class Clock:
             _CLOCK.reset(before)
 
     def run(self, work: Callable[[], Result], late: Callable[[], Result] | None = None) -> Result:
-        """The result of ``work`` or, if the time is over, of ``late``, which must be quick; default: `refuse`."""
-        with self.enforced():
+        """The result of ``work``, on one BLAS thread, or, if the time is over, of ``late``, which must be quick.
+
+        By default that is `refuse`.
+        """
+        with one_thread(), self.enforced():
             try:
                 return work()
             except Late:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import optional
+from fairopt.runtime.threads import relimit
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -67,6 +68,7 @@ def _imported(name: str) -> ModuleType:
     begun, before = time.perf_counter(), len(_IMPORTS)
     module = import_module(name)
     _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # replaces nested imports
+    relimit()  # SciPy has BLAS of its own
     return module
 
 

@@ -86,6 +86,9 @@ def main() -> None:
     warnings.simplefilter("ignore")  # of inaccurate answers, which are judged
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # before the first request comes
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, user_api="blas")
 
     runpy.run_path(str(Path(__file__).parents[1] / "solve" / "form" / "highs.py"))["silence_banner"]()
 

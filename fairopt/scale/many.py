@@ -25,6 +25,7 @@ from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
+from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve import dispatch
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
@@ -208,6 +209,7 @@ def allocate_many(
     return allocate_batch(policy, batch, clock)
 
 
+@one_thread()
 def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> Allocations:
     """Solve a `Batch` as `allocate_many` does, on the clock of a call."""
     clock = Clock(None) if clock is None else clock

@@ -16,6 +16,7 @@ from fairopt.proof import gate
 from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.threads import one_thread
 from fairopt.solve.bundles import proposal_of
 from fairopt.solve.dispatch import solve_tiers
 from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
@@ -24,6 +25,7 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Settings
 
 
+@one_thread()
 @coefficients_cached()
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None, keep: bool = True) -> Allocation:
     """The allocation with a new certificate; ``method`` and ``solver`` are those that found it.
@@ -63,6 +65,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         return gate.of_nothing(instance, given.tasks_by_server, policy, variables=given.variables, note=note, **known)
 
 
+@one_thread()
 @coefficients_cached()
 def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None, keep: bool = True) -> Allocation:
     """`judged_again` for whole tasks: the divisible answer is judged by its saved evidence, or solved again."""

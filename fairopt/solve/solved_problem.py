@@ -16,9 +16,11 @@ from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.read_problem import read_problem
 from fairopt.runtime.lazy import cp
+from fairopt.runtime.threads import one_thread
 from fairopt.solve.form.program import Program
 
 
+@one_thread()
 @coefficients_cached()
 def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.certify`."""

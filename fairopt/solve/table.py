@@ -269,12 +269,14 @@ TABLE += [
     ),
     Method(
         "linear",
-        "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
+        "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers), and on several servers "
+        "if no user has a limit or a lower bound",
         lambda program, _: program.term.is_linear and program.pool_share is not None,
         at("pool.max_sum:solve_max_sum"),
         only_speed=True,
         above_base=True,
     ),
+    Method("linear", "", of_program("cluster.totals:totals_apply"), at("cluster.totals:solve_totals"), only_speed=True),
     Method(
         "prices",
         "",

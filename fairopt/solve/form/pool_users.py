@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 # Numbers per chunk. For a million users and four resources DRF and alpha = 2 took 13 and 54 ms with this or twice as
 # many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, 39 and 103 ms with
-# small chunks, and beside the threads of BLAS up to 100 times as long for 32 resources.
+# small chunks.
 CHUNK = 65_536
 SAMPLE = 4_000  # users in the sample for a first guess; loads are then known to a few percent
 
@@ -186,8 +186,3 @@ def cost(ratios: Float, prices: Float) -> Float:
     for ratio, price in zip(ratios[1:], prices[1:], strict=True):
         out += ratio * price
     return out
-
-
-def summed(first: Float, second: Float) -> float:
-    """The sum of products without BLAS, whose threads are slow on busy cores (4e6 users: 0.3 to 2 s, not 0.04)."""
-    return float(np.einsum("j,j->", first, second))

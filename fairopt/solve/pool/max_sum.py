@@ -21,7 +21,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import ROUNDING, TINY
 from fairopt.solve.batch.max_sum import Simplex
-from fairopt.solve.form.pool_users import Chunk, Pool, cost, refuse_unfit_bounds, summed
+from fairopt.solve.form.pool_users import Chunk, Pool, cost, refuse_unfit_bounds
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
@@ -307,7 +307,7 @@ class MaxSumPool:
             np.abs(np.subtract(reduced, c, out=reduced), out=reduced)
             close = np.flatnonzero((reduced <= within * c) & (span > 0) & (c > 0))
             near = _columns(chunk, c, span, close, reduced[close] / c[close]).nearest()
-            return Response(np.einsum("ij,j->i", chunk.ratios, tasks), summed(c, tasks), near)
+            return Response(chunk.ratios @ tasks, float(c @ tasks), near)
 
         return Response.of_all(self.pool.each(look))
 

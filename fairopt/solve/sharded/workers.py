@@ -31,6 +31,7 @@ from fairopt.proof.pool_gaps import (
 )
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
+from fairopt.runtime.threads import one_thread
 from fairopt.solve.form.pool_users import Chunk, Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response
@@ -91,6 +92,7 @@ class LoadedShard:
         demands: Any = self.program.given.demands
         return demands.checksum if isinstance(demands, FileRows) else self._checksum
 
+    @one_thread()
     def ask(self, name: str, *arguments: Any) -> Any:
         """The result of a method below, or of the users; None if no user takes part."""
         own = getattr(self, f"_{name}", None)

@@ -1,0 +1,59 @@
+"""The largest sum of shares on several servers if nothing couples these: a linear program for each.
+
+``max sum_js c_j x_js`` under ``sum_j d_jsi x_js <= C_si`` is a sum over servers s if no limit is on a user's tasks on
+all servers together. Each server is then a program of as many rows as resources, and all are solved at once, step by
+step (Proposition 8.3). As one program 1,000 users on 100 servers took HiGHS 0.5 s of 0.6 s.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from fairopt.certificate import Try
+from fairopt.proof.evidence.prices import RowPrices
+from fairopt.proof.proposal import Proposal
+from fairopt.proof.server_bounds import RowUnits
+from fairopt.runtime.progress import tell
+from fairopt.runtime.tolerances import TINY
+from fairopt.solve.batch.max_sum import Simplex
+from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Proposals, Settings
+
+CHUNK = 1_000_000  # numbers of tables at a time
+
+
+def totals_apply(program: Program) -> bool:
+    """Whether the program is a sum of users' shares on several servers without bounds on their tasks."""
+    plain = program.term.is_linear and program.of_users and not (program.single or program.rest)
+    free = plain and program.unlimited and not program.low.any() and bool((program.usable > 0).all())
+    return free and program.marginal is not None
+
+
+def solve_totals(program: Program, settings: Settings) -> Proposals:
+    """The vertices of all servers, with their prices as evidence."""
+    begun, instance, pairs = time.perf_counter(), program.instance, program.pairs
+    assert program.marginal is not None
+    slopes = np.broadcast_to(program.marginal.slope(program.size), (instance.n_users,))
+    n, s, m = instance.per_server_demands.shape
+    tasks, prices = np.zeros((n, s)), np.zeros((m, s))
+    step = max(CHUNK // (n * (m + 1)), 1)
+    for first in range(0, s, step):
+        tell("servers", first, s)
+        some = slice(first, first + step)
+        right = (program.whole_capacities[some] * program.usable).T
+        demands = np.where(instance.eligible[:, some, None], instance.per_server_demands[:, some], 0.0)
+        columns = np.zeros((n, m, right.shape[1]))
+        np.divide(demands.transpose(0, 2, 1), right, out=columns, where=right > 0)
+        largest = columns.max(axis=1)  # in units of what a user could run alone, as for many instances
+        unit = np.divide(1.0, largest, out=np.zeros(largest.shape), where=largest > 0)
+        coefficients = slopes[:, None] * unit
+        best = np.maximum(coefficients.max(axis=0), TINY)
+        columns *= unit[:, None]
+        values, found = Simplex(columns, coefficients / best, np.full(unit.shape, np.inf)).run()
+        tasks[:, some], prices[:, some] = values * unit, found * best / program.usable[:, None]
+    evidence = RowPrices(RowUnits(program, program.size[:, None]), prices)
+    status = "solved" if np.isfinite(prices).all() else "no vertex found"
+    attempt = Try("linear", status, time.perf_counter() - begun)
+    yield Proposal("linear", tasks[pairs.user, pairs.server], evidence, attempt=attempt)

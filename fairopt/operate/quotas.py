@@ -58,7 +58,7 @@ def quotas_of(
     queues: Any = None,
     api_version: str | None = None,
     present: Any = None,
-    integral: bool | str = True,
+    integral: bool | str = "rounded",
     time_limit: float | None = None,
     users: str | None = None,
     source: Any = None,

@@ -169,7 +169,7 @@ def test_an_integer_program_places_tasks_that_best_fit_leaves_out(seed, monkeypa
     whole = answer.quotas()._source.whole.placement
     assert (whole.sum(axis=1) >= np.floor(answer.tasks)).all()
     assert fo.allocation.feasibility(answer.instance.individual(), whole) <= 1e-9
-    monkeypatch.setattr("fairopt.operate.whole_tasks.MOST_UNKNOWNS", 0)
+    monkeypatch.setattr("fairopt.solve.whole.rounding.MOST_UNKNOWNS", 0)
     assert any("could not be placed whole" in note for note in answer.quotas().notes)
 
 

@@ -188,11 +188,16 @@ def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: 
     totals = by_row.sum(axis=1)
     down = np.maximum(np.floor(totals + FROM_WHOLE), np.ceil(program.low * (1 - SAME)))
     down = np.minimum(down, np.floor(program.high * (1 + SAME)))
-    best = _interleaved_first(program, tasks)
+    best, of_best = _interleaved_first(program, tasks), None
     for start in _starts(program, by_row, down, clock):
-        if clock.late or (best[program.active].sum(axis=1) >= down).all():
+        if clock.late:
             break
-        best = max(best, _completed(program, start, down, totals - down), key=key)
+        other = _completed(program, start, down, totals - down)
+        of_best = key(best) if of_best is None else of_best
+        if (of_other := key(other)) > of_best:
+            best, of_best = other, of_other
+        if (best[program.active].sum(axis=1) >= down).all():
+            break
     return best
 
 
@@ -256,7 +261,7 @@ def _completed(program: Program, start: Float, down: Float, rest: Float) -> Floa
     anywhere = np.zeros(whole.n_classes)
     for j in whole.large_ones_first:
         whole.place_anywhere(j, anywhere, float(down[j] - whole.held[j].sum()))
-    for j in np.argsort(-rest.round(9), kind="stable").tolist():
+    for j in [] if whole.can_fill else np.argsort(-rest.round(9), kind="stable").tolist():
         if rest[j] > FROM_WHOLE:
             whole.place_anywhere(j, anywhere)
     whole.fill()

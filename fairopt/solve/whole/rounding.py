@@ -1,14 +1,16 @@
 """Whole tasks from divisible ones by largest remainders, on individual servers.
 
 If an objective has its worst value as soon as one user has no task (max-min, Nash welfare), each user first gets one,
-large ones first. Then come each user's tasks on each class of identical servers, rounded down and interleaved; single
-tasks by the largest remainder of a user's total; and what still fits, to the smallest share per weight.
+large ones first, and if not all fit small ones. Then come each user's tasks on each class of identical servers, rounded
+down and interleaved; single tasks by the largest remainder of a user's total; and what still fits, to the smallest
+share per weight.
 
-Of tasks that fit divided, some may be left out, since best fit does not see how tasks of several resources pack. Then
-other placements of the tasks rounded down are tried: the same whole numbers of them on all servers of a row, which
-keeps the mix in which resources run out together, and the rest large ones first; and one integer program, of which
-HiGHS solves the root alone. Of 120 random clusters with 3 to 8 users and servers the usual order left out tasks of 32,
-equal numbers of 23 and the program of 14; its optimum, for six times the time, of 12.
+Best fit does not see how tasks of several resources pack, and remainders are not what a policy compares. So the tasks
+rounded down are placed otherwise too, until none is left out: the same whole numbers of them on all servers of a row,
+which keeps the mix in which resources run out together, and the others large ones first; or by one integer program, of
+which HiGHS solves the root alone. What then fits goes to the smallest shares, and the best answer is kept. Of 120
+random clusters with 3 to 8 users and servers the usual order left out tasks of 32, equal numbers of 23 and the program
+of 14; its optimum, for six times the time, of 12.
 """
 
 from __future__ import annotations
@@ -149,7 +151,8 @@ class WholeTasks:
     def fill(self) -> None:
         """Distribute what is left, each task to the smallest share per weight whose task still fits.
 
-        Users whose shares are always zero come last.
+        Of equal shares the smaller task comes first, which leaves room for more users, then the first user. Users whose
+        shares are always zero come last.
         """
         if not self.can_fill:
             return
@@ -159,15 +162,17 @@ class WholeTasks:
         per_task = c[:, self.first] / self.instance.weights[:, None]
         steps = np.where(self.instance.eligible[:, self.first], per_task, 0.0).max(axis=1)
         levels = np.where(steps > 0, (per_task * self.held).sum(axis=1), np.inf)
-        waiting = [(level, j) for j, level in enumerate(levels.tolist())]
+        waiting = [
+            (level, step, j) for j, (level, step) in enumerate(zip(levels.tolist(), steps.tolist(), strict=True))
+        ]
         heapq.heapify(waiting)
         wanted = np.zeros(self.n_classes)
         while waiting:
-            level, j = heapq.heappop(waiting)
-            step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
+            level, step, j = heapq.heappop(waiting)
+            other = waiting[0][0] if waiting else np.inf
             reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
             if self.place_anywhere(j, wanted, min(max(reach, 1.0), MAX_TASKS)):
-                heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, j))
+                heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, step, j))
 
     def placement(self) -> Float:
         """Tasks by individual server, for all users of the given instance."""
@@ -188,12 +193,14 @@ def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: 
     totals = by_row.sum(axis=1)
     down = np.maximum(np.floor(totals + FROM_WHOLE), np.ceil(program.low * (1 - SAME)))
     down = np.minimum(down, np.floor(program.high * (1 + SAME)))
-    best, of_best = _interleaved_first(program, tasks), None
+    best = _interleaved_first(program, tasks)
+    if _all_need(program, tasks) and (best[program.active].sum(axis=1)[totals > 0] <= 0).any():
+        best = max(best, _interleaved_first(program, tasks, -1), key=key)  # where not all fit, small ones leave out few
+    of_best = key(best)
     for start in _starts(program, by_row, down, clock):
         if clock.late:
             break
         other = _completed(program, start, down, totals - down)
-        of_best = key(best) if of_best is None else of_best
         if (of_other := key(other)) > of_best:
             best, of_best = other, of_other
         if (best[program.active].sum(axis=1) >= down).all():
@@ -268,8 +275,8 @@ def _completed(program: Program, start: Float, down: Float, rest: Float) -> Floa
     return whole.placement()
 
 
-def _interleaved_first(program: Program, tasks: Float) -> Float:
-    """Tasks placed in the usual order, by class of servers."""
+def _interleaved_first(program: Program, tasks: Float, sign: int = 1) -> Float:
+    """Tasks placed in the usual order, by class of servers; with a sign of -1 the first ones in increasing size."""
     whole = WholeTasks(program)
     wanted = np.zeros(whole.held.shape)
     by_row = program.expand(tasks)[program.active]
@@ -279,7 +286,7 @@ def _interleaved_first(program: Program, tasks: Float) -> Float:
     size = whole.sizes
     low = np.ceil(program.low * (1 - SAME))
     first = np.maximum(low, total > 0) if _all_need(program, tasks) else low
-    for j in np.argsort(-np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+    for j in np.argsort(-sign * np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
         if first[j] > 0:
             whole.place_anywhere(j, wanted[j], first[j])
     users, classes = np.nonzero(down)

@@ -3,9 +3,9 @@
 For each cluster, policy and format: what is read back differs by less than the smallest unit from the units of the
 whole tasks, or of Kubernetes and Slurm is at least as much, for what the tasks request; sums are within capacities (of
 Kubernetes with room for one more task of each team); GPUs are whole. The whole tasks of a policy are those of
-``integral=True``, solved again here; those of a mechanism are its divisible ones rounded down or up, unless the notes
-name the user. What is left is handed out, until nobody's task fits. Sums are of fractions, by loops that share no code
-with the package.
+``integral="rounded"``, solved again here; those of a mechanism are its divisible ones rounded down or up, unless the
+notes name the user. What is left is handed out, until nobody's task fits. Sums are of fractions, by loops that share no
+code with the package.
 
 Run: python benchmarks/quotas.py [--clusters 300]
 """
@@ -80,7 +80,7 @@ def judged(instance: fo.Instance, policy: Any, folder: Path) -> tuple[list[str],
     whole = quotas._source.whole
     tasks, wrong = whole.placement.sum(axis=1), left_idle(whole.servers, whole.placement)
     if isinstance(policy, fo.Policy):
-        fewer = (tasks < policy.allocate(instance, integral=True).tasks).tolist()
+        fewer = (tasks < policy.allocate(instance, integral="rounded").tasks).tolist()
         wrong += [f"{user} has fewer tasks" for user in itertools.compress(instance.users, fewer)]
     else:
         wrong += not_rounded(answer, tasks, quotas.notes)

@@ -529,7 +529,7 @@ class Allocation:
         resources: Sequence[str] | None = None,
         queues: Any = None,
         api_version: str | None = None,
-        integral: bool | str = True,
+        integral: bool | str = "rounded",
         time_limit: float | None = None,
     ) -> Quotas | str:
         """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
@@ -556,8 +556,9 @@ class Allocation:
             Notes name the gangs in it, of Slurm too, that the quotas can never admit.
         api_version : {"v1beta2", "v1beta1"}, optional
             For ``kueue`` without ``queues``. Default: the newest.
-        integral : True or "rounded", default True
-            How policies are solved in whole tasks, as in `Policy.allocate`.
+        integral : "rounded" or True, default "rounded"
+            How policies are solved in whole tasks, as in `Policy.allocate`: rounded in about a second, or by integer
+            programs level by level, which may take minutes. Where rounding breaks constraints, these are solved anyway.
         time_limit : float, optional
             Seconds for that.
 

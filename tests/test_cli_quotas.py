@@ -437,3 +437,12 @@ def test_patches_of_the_queues_of_the_input_are_written_to_a_script(run, tmp_pat
     assert (tmp_path / "again.sh").read_text() == text
     refused = run("kube", "--users", "namespace", "--format", "kueue", "--out", "new.sh", code=2)
     assert "serve others than the teams" in " ".join(refused.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [((), "rounded"), (("--rounded",), "rounded"), (("--integral",), "in whole tasks rests on HiGHS")],
+)
+def test_notes_say_whether_whole_tasks_are_rounded_or_found_by_integer_programs(run, words, found):
+    notes = json.loads(run("kube", "-p", "drf", "--json", *words).stdout)["notes"]
+    assert sum(found in note for note in notes if note.startswith("DRF: ")) == 1

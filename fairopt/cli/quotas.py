@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import FAILED_CHECK, app, guarded
-from fairopt.cli.commands import AsJson, Constraints, OnePolicy, Rounded, asked
+from fairopt.cli.commands import AsJson, Constraints, OnePolicy, asked
 from fairopt.cli.inputs import Source, TimeLimit, Verbose, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
@@ -65,8 +65,16 @@ resourcequotas -A -o json) or associations.json (sacctmgr show associations --js
 
 Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
 
-Whole tasks of drf and others are found by integer programs, which may take minutes; --time-limit ends them with the \
-best answer so far, and --rounded rounds the divisible answer instead."""
+Whole tasks are the divisible answer rounded: what that loses at most is proved, and a better whole answer may exist. \
+--integral looks for the best one of drf and others by integer programs, level by level, which may take minutes; that \
+it is best is HiGHS's word. --time-limit ends them with the best answer so far."""
+Integral = Annotated[
+    bool,
+    typer.Option(
+        "--integral/--rounded",
+        help="Whole tasks by integer programs, which may take minutes, or by rounding, in about a second.",
+    ),
+]
 
 
 @app.command(no_args_is_help=True, help=QUOTAS)
@@ -99,7 +107,7 @@ def quotas(
     api_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Of new ClusterQueues: v1beta2 or v1beta1.")
     ] = None,
-    rounded: Rounded = False,
+    integral: Integral = False,
     time_limit: TimeLimit = None,
     out: Annotated[
         Path | None,
@@ -143,7 +151,7 @@ def quotas(
             source=source.path,
             present=present,
             api_version=api_version,
-            integral="rounded" if rounded else True,
+            integral=integral or "rounded",
             time_limit=clock.left,
             users=source.options.get("users"),
         )

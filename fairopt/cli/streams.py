@@ -34,7 +34,8 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 class _UntilClosed(io.FileIO):
     """stdout or stderr that drops output after its reader has gone, as in ``fairopt ... | head``.
 
-    The command goes on, writes its files, and exits with its usual code.
+    The command goes on, writes its files, and exits with its usual code; also if stderr cannot be written at all, where
+    nobody could be told.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -44,7 +45,9 @@ class _UntilClosed(io.FileIO):
     def write(self, content: Any) -> int | None:  # type: ignore[override]
         try:
             return super().write(content)
-        except BrokenPipeError:
+        except OSError as error:
+            if self.fileno() != 2 and not isinstance(error, BrokenPipeError):
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             return len(content)
 

@@ -179,7 +179,8 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None) -
     rows = np.arange(now.n_servers)
     points = {"jobs": _with_jobs(was, now), "servers": _with_old_weights(now, was, now, rows), "weights": now}
     before, steps, names, there = old, dict[str, WhatIf](), list[str](), was
-    options = {"time_limit": time_limit, "integral": old.certificate.whole}
+    how = "rounded" if old.certificate.method == "rounding" else old.certificate.whole
+    options = {"time_limit": time_limit, "integral": how}
     for k, (name, instance) in enumerate(points.items()):
         if _alike(there, instance):
             continue

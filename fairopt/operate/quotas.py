@@ -58,7 +58,7 @@ def quotas_of(
     queues: Any = None,
     api_version: str | None = None,
     present: Any = None,
-    integral: bool | str = True,
+    integral: bool | str = "rounded",
     time_limit: float | None = None,
     users: str | None = None,
     source: Any = None,
@@ -381,7 +381,7 @@ class _Source:
             flavors = [flavor for _, flavor in keys]
             amounts = [float(self._used[t, places[t][flavor], i].sum()) for t, flavor in keys]
             capacity = self.whole.servers.capacities[:, i]
-            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for flavor in flavors}
+            room = {name: float(capacity[self._capacity_of(name, places)].sum()) for name in dict.fromkeys(flavors)}
             if bounds is not None:
                 amounts = spread(bounds.amounts[:, i], capacity.sum()).tolist()
                 flavors = [*flavors, ""]  # of the users without a quota

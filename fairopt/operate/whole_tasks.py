@@ -9,22 +9,20 @@ import numpy as np
 
 from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.blocks.guarantees import beyond_limits, limited_units
-from fairopt.blocks.objectives import MaxMin, Total
-from fairopt.blocks.shares import DominantShare, Tasks
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
 from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.clock import begin
 from fairopt.runtime.display import first_of
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
-
-MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
-SECONDS = 30.0  # for these programs
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +42,8 @@ class WholeAnswer:
 def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, time_limit: float | None) -> WholeAnswer:
     """The answer itself if its tasks are whole, else its policy's in whole tasks, else the answer rounded.
 
-    Policies are solved again with ``integral``. Mechanisms and policies that decide bundles are rounded by largest
-    remainders within each team.
+    Policies are solved again with ``integral``, and if ``"rounded"`` breaks their constraints with True. Mechanisms
+    and policies that decide bundles are rounded by largest remainders within each team.
     """
     if not answer.certificate.ok:
         raise InvalidBlock(f"the answer is not certified ({answer.certificate}); quotas need one that is")
@@ -101,6 +99,8 @@ def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | 
     try:
         return policy.allocate(instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
     except (Infeasible, NotCertified):
+        if integral is not True and policy.constraints:
+            return _solved_whole(answer, True, time_limit)
         if not (parts_of_tasks or instance.limits):
             raise
         return None
@@ -135,10 +135,7 @@ def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tupl
 
 
 def _rounded(answer: Allocation, teams: Labelling, time_limit: float | None) -> Float:
-    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to.
-
-    If the usual order leaves tasks of the rounded-down answer out, other ways of placing them are tried.
-    """
+    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to."""
     tasks, instance = answer.tasks, answer.instance
     down = np.minimum(np.floor(tasks + FROM_WHOLE), instance.task_limits)
     rest = np.maximum(tasks - down, 0.0)
@@ -155,51 +152,11 @@ def _rounded(answer: Allocation, teams: Labelling, time_limit: float | None) -> 
     size = part_of_capacity(instance.per_server_demands, instance.total_capacities, 0.0).max(axis=(1, 2))
 
     def missing(placement: Float) -> tuple[float, float]:
-        """The largest part of a user's tasks that is left out, and the dominant share of all."""
+        """The largest part of a user's tasks that is left out, and the dominant share of all, below zero."""
         short = np.maximum(down - placement.sum(axis=1), 0.0)
-        return round(float(part_of_capacity(short, down, 0.0).max(initial=0.0)), 9), float(short @ size)
+        return -round(float(part_of_capacity(short, down, 0.0).max(initial=0.0)), 9), -float(short @ size)
 
-    found = rounded(program, program.gather(answer.tasks_by_server))
-    for other in (_large_first, _by_integer_program):
-        if not any(missing(found)):
-            break
-        start = other(limited, down, time_limit)
-        found = min(found, _completed(program, start, down, rest), key=missing)
-    return found
-
-
-def _large_first(instance: Instance, down: Float, time_limit: float | None) -> Float:
-    """No tasks, to which `_completed` adds large ones first."""
-    return np.zeros((instance.n_users, int(instance.counts.sum())))
-
-
-def _by_integer_program(instance: Instance, down: Float, time_limit: float | None) -> Float:
-    """As many of the tasks rounded down as fit: first the same part of each user's, then as much as possible.
-
-    None on large clusters, or if the time limit comes first.
-    """
-    nothing = _large_first(instance, down, time_limit)
-    if nothing.size > MOST_UNKNOWNS:
-        return nothing
-    part = instance.replace(task_limits=down, weights=np.maximum(down, 1.0))
-    placing = Policy(MaxMin(Tasks()).then(Total(DominantShare())))
-    try:
-        made = placing.allocate(part, integral=True, time_limit=min(time_limit or SECONDS, SECONDS))
-    except NotCertified:  # no placement in time, so that other ones stand
-        return nothing
-    return nothing if made.placement is None else np.array(made.placement)
-
-
-def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:
-    """A placement with more tasks, by best fit: the others rounded down, then single tasks by largest remainder."""
-    if program.empty:
-        return start
-    whole = WholeTasks(program, start[program.active])
-    _place_large_first(whole, down[program.active])
-    anywhere = np.zeros(whole.n_classes)
-    for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
-        whole.place_anywhere(j, anywhere)
-    return whole.placement()
+    return rounded(program, program.gather(answer.tasks_by_server), missing, begin(time_limit))
 
 
 def _where_they_run(instance: Instance, placement: Float) -> Float:
@@ -223,19 +180,19 @@ def _where_they_run(instance: Instance, placement: Float) -> Float:
     whole = WholeTasks(program, kept[program.active])
     given = placement[program.active]
     in_rows = instance.derived.by_row(each.held)[program.active]
-    for j in _large_ones_first(whole):
+    for j in whole.large_ones_first:
         for row in np.flatnonzero(in_rows[j] >= 1).tolist():
             mine = whole.row == row
             left = min(in_rows[j, row] - whole.placed[j, mine].sum(), given[j].sum() - whole.held[j].sum())
             if left >= 1 and whole.instance.eligible[j, row]:
                 whole.place_on(j, mine, left)
     wanted = np.array([given[:, mine].sum(axis=1) for mine in whole.members]).T
-    for j in _large_ones_first(whole):
+    for j in whole.large_ones_first:
         whole.place_anywhere(j, wanted[j], float(given[j].sum() - whole.held[j].sum()))
     if (whole.totals == given.sum(axis=1)).all():
         return whole.placement()
     whole = WholeTasks(program, given)
-    for j in _large_ones_first(whole):
+    for j in whole.large_ones_first:
         _move_home(whole, j, in_rows[j])
     return whole.placement()
 
@@ -253,20 +210,6 @@ def _move_home(whole: WholeTasks, user: int, in_rows: Float) -> None:
             over[other] -= moved
             if over[row] > -1 or moved + 1 <= most:  # all are back, or no more fit
                 break
-
-
-def _place_large_first(whole: WholeTasks, most: Float) -> None:
-    """Place up to ``most`` tasks of each user in all, large ones first, by best fit on any server."""
-    anywhere = np.zeros(whole.n_classes)
-    for j in _large_ones_first(whole):
-        whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
-
-
-def _large_ones_first(whole: WholeTasks) -> list[int]:
-    """Users in decreasing order of the part of a server that a task takes."""
-    demands, capacity = whole.instance.per_server_demands[:, whole.first], whole.instance.capacities[whole.first]
-    size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
-    return np.argsort(-size, kind="stable").tolist()
 
 
 def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.io.quotas.cluster_queues import InputQueues
 from fairopt.operate import Quota
 from fairopt.operate.quotas import rounded_within
+from fairopt.solve.whole.integer import IntegerSearch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -128,14 +129,32 @@ def test_mechanisms_are_rounded_by_largest_remainder_within_each_team(weights, w
 def test_a_policy_is_solved_again_in_whole_tasks_and_the_loss_is_said():
     pool = fo.Instance([[2], [3]], [9], users=["a", "b"], resources=["gpu"], teams={"team": ["x", "y"]})
     answer = fo.DRF().allocate(pool)
-    quotas = answer.quotas()
-    whole = fo.DRF().allocate(pool, integral=True)
-    assert [row.amount for row in quotas.rows] == (whole.tasks * [2, 3]).tolist()
-    assert quotas.notes[0].startswith(f"DRF: {whole.tasks.sum():g} whole tasks (3.75 in the certified divisible")
-    assert f"at most {100 * whole.certificate.gap:.3g}% of the objective is lost" in quotas.notes[0]
-    assert whole.quotas().rows == quotas.rows  # an answer in whole tasks is taken as it is
-    rounded = answer.quotas(integral="rounded")
-    assert [row.amount for row in rounded.rows] == (fo.DRF().allocate(pool, integral="rounded").tasks * [2, 3]).tolist()
+    for how, text in (
+        (True, "optimality in whole tasks rests on HiGHS"),
+        ("rounded", "a better whole answer may exist"),
+    ):
+        quotas = answer.quotas(integral=how)
+        whole = fo.DRF().allocate(pool, integral=how)
+        assert [row.amount for row in quotas.rows] == (whole.tasks * [2, 3]).tolist()
+        assert quotas.notes[0].startswith(f"DRF: {whole.tasks.sum():g} whole tasks (3.75 in the certified divisible")
+        assert f"at most {100 * whole.certificate.gap:.3g}% of the objective is lost" in quotas.notes[0]
+        assert quotas.notes[0].endswith(text)
+        assert whole.quotas().rows == quotas.rows  # an answer in whole tasks is taken as it is
+    assert answer.quotas().notes == quotas.notes  # rounded, unless integral is given
+
+
+def test_integer_programs_by_level_are_solved_only_where_asked_or_where_rounding_breaks_constraints(monkeypatch):
+    ran = []
+    run = IntegerSearch.run
+    monkeypatch.setattr(IntegerSearch, "run", lambda self: ran.append(self) or run(self))
+    fo.DRF().allocate(fo.datasets.demo()).quotas()
+    assert not ran
+    pool = fo.Instance([[1], [1]], [5], users=["a", "b"], resources=["gpu"])
+    fo.DRF().allocate(pool).quotas(integral=True)
+    assert len(ran) == 1
+    equal = fo.Policy(fo.Leximin(), [fo.EqualShares()]).allocate(pool)
+    assert [row.amount for row in equal.quotas().rows] == [2, 2]  # rounded 3 and 2
+    assert len(ran) == 2
 
 
 def test_what_cannot_be_placed_whole_is_said():
@@ -169,7 +188,8 @@ def test_an_integer_program_places_tasks_that_best_fit_leaves_out(seed, monkeypa
     whole = answer.quotas()._source.whole.placement
     assert (whole.sum(axis=1) >= np.floor(answer.tasks)).all()
     assert fo.allocation.feasibility(answer.instance.individual(), whole) <= 1e-9
-    monkeypatch.setattr("fairopt.operate.whole_tasks.MOST_UNKNOWNS", 0)
+    monkeypatch.setattr("fairopt.solve.whole.rounding.MOST_UNKNOWNS", 0)
+    monkeypatch.setattr("fairopt.solve.whole.rounding.EVEN", ())
     assert any("could not be placed whole" in note for note in answer.quotas().notes)
 
 

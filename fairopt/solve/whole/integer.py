@@ -31,6 +31,7 @@ from fairopt.solve.form.no_whole_task import SAME, number_of
 from fairopt.solve.form.program import ConeModel, Program, objective_form
 from fairopt.solve.settings import Settings
 
+MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
 APART = 1e-6  # relative distance at which levels of shares that differ by server count as different
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},

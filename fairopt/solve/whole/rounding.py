@@ -1,28 +1,42 @@
 """Whole tasks from divisible ones by largest remainders, on individual servers.
 
 If an objective has its worst value as soon as one user has no task (max-min, Nash welfare), each user first gets one,
-large ones first. Then come each user's tasks on each class of identical servers, rounded down and interleaved; single
-tasks by the largest remainder of a user's total; and what still fits, to the smallest share per weight.
+large ones first, and if not all fit small ones. Then come each user's tasks on each class of identical servers, rounded
+down and interleaved; single tasks by the largest remainder of a user's total; and what still fits, to the smallest
+share per weight.
+
+Best fit does not see how tasks of several resources pack, and remainders are not what a policy compares. So the tasks
+rounded down are placed otherwise too, until none is left out: the same whole numbers of them on all servers of a row,
+which keeps the mix in which resources run out together, and the others large ones first; or by one integer program, of
+which HiGHS solves the root alone. What then fits goes to the smallest shares, and the best answer is kept. Of 120
+random clusters with 3 to 8 users and servers the usual order left out tasks of 32, equal numbers of 23 and the program
+of 14; its optimum, for six times the time, of 12.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.progress import tell
 from fairopt.solve.form.no_whole_task import SAME, slack
 from fairopt.solve.form.program import Program
+from fairopt.solve.whole.integer import MOST_ON_SERVER
 from fairopt.solve.whole.servers import Request, Servers
 
 MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
+EVEN = (1.0, 0.9, 0.8, 0.0)  # parts of a row's tasks of which the same whole numbers are placed on its servers
+MOST_UNKNOWNS = 1_000  # users times servers, beyond which the root of the integer program takes more than a second
 
 
 class WholeTasks:
@@ -47,6 +61,18 @@ class WholeTasks:
         if placement is not None:
             for user, server in np.argwhere(placement).tolist():
                 self._take(user, server, int(placement[user, server]))
+
+    @cached_property
+    def sizes(self) -> Float:
+        """The dominant share of one task on a server of each class, shape (n_users, n_classes)."""
+        demands = self.instance.per_server_demands[:, self.first]
+        capacity = np.broadcast_to(self.instance.capacities[self.first], demands.shape)
+        return np.asarray(np.divide(demands, capacity, out=np.zeros(demands.shape), where=capacity > 0).max(axis=2))
+
+    @property
+    def large_ones_first(self) -> list[int]:
+        """Users in decreasing order of the part of a server that a task takes."""
+        return np.argsort(-self.sizes.max(axis=1), kind="stable").tolist()
 
     @property
     def totals(self) -> Float:
@@ -125,7 +151,8 @@ class WholeTasks:
     def fill(self) -> None:
         """Distribute what is left, each task to the smallest share per weight whose task still fits.
 
-        Users whose shares are always zero come last.
+        Of equal shares the smaller task comes first, which leaves room for more users, then the first user. Users whose
+        shares are always zero come last.
         """
         if not self.can_fill:
             return
@@ -135,15 +162,17 @@ class WholeTasks:
         per_task = c[:, self.first] / self.instance.weights[:, None]
         steps = np.where(self.instance.eligible[:, self.first], per_task, 0.0).max(axis=1)
         levels = np.where(steps > 0, (per_task * self.held).sum(axis=1), np.inf)
-        waiting = [(level, j) for j, level in enumerate(levels.tolist())]
+        waiting = [
+            (level, step, j) for j, (level, step) in enumerate(zip(levels.tolist(), steps.tolist(), strict=True))
+        ]
         heapq.heapify(waiting)
         wanted = np.zeros(self.n_classes)
         while waiting:
-            level, j = heapq.heappop(waiting)
-            step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
+            level, step, j = heapq.heappop(waiting)
+            other = waiting[0][0] if waiting else np.inf
             reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
             if self.place_anywhere(j, wanted, min(max(reach, 1.0), MAX_TASKS)):
-                heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, j))
+                heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, step, j))
 
     def placement(self) -> Float:
         """Tasks by individual server, for all users of the given instance."""
@@ -152,20 +181,112 @@ class WholeTasks:
         return out
 
 
-def rounded(program: Program, tasks: Float) -> Float:
-    """Divisible tasks by pair, rounded within capacities and limits: shape (n_users, n_individual_servers)."""
+def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: Clock) -> Float:
+    """Divisible tasks by pair, rounded within capacities and limits: shape (n_users, n_individual_servers).
+
+    If tasks of the answer rounded down are left out in the usual order, the placement with the largest ``key`` of
+    several.
+    """
     if program.empty:
         return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    by_row = program.expand(tasks)[program.active]
+    totals = by_row.sum(axis=1)
+    down = np.maximum(np.floor(totals + FROM_WHOLE), np.ceil(program.low * (1 - SAME)))
+    down = np.minimum(down, np.floor(program.high * (1 + SAME)))
+    best = _interleaved_first(program, tasks)
+    if _all_need(program, tasks) and (best[program.active].sum(axis=1)[totals > 0] <= 0).any():
+        best = max(best, _interleaved_first(program, tasks, -1), key=key)  # where not all fit, small ones leave out few
+    of_best = key(best)
+    for start in _starts(program, by_row, down, clock):
+        if clock.late:
+            break
+        other = _completed(program, start, down, totals - down)
+        if (of_other := key(other)) > of_best:
+            best, of_best = other, of_other
+        if (best[program.active].sum(axis=1) >= down).all():
+            break
+    return best
+
+
+def _starts(program: Program, by_row: Float, down: Float, clock: Clock) -> Iterator[Float]:
+    """Placements of some of the tasks rounded down, (n_active, n_individual_servers), to be completed."""
+    instance = program.unmerged
+    needs = instance.individual().per_server_demands
+    usable = np.repeat(instance.capacities, instance.counts, axis=0) * program.usable
+    room = usable + 0.5 * slack(instance, usable)  # as in `WholeTasks`
+    for part in EVEN:
+        each = np.floor(part * by_row / instance.counts + FROM_WHOLE)
+        each[each @ instance.counts > down] = 0.0  # by `FROM_WHOLE`
+        yield _within(room, np.repeat(each, instance.counts, axis=1), needs)
+    yield _within(room, _at_the_root(program, usable, needs, down, clock), needs)
+
+
+def _within(room: Float, placement: Float, needs: Float) -> Float:
+    """The placement without the tasks of servers that it exceeds by rounding or a solver's tolerance."""
+    placement[:, (np.einsum("js,jsi->si", placement, needs) > room).any(axis=1)] = 0.0
+    return placement
+
+
+def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clock: Clock) -> Float:
+    """As many of the tasks rounded down as HiGHS finds place for at the root; none if they are too many for it.
+
+    The program is max sum_js c_j x_js, where sum_j d_jsi x_js <= a_si, sum_s x_js <= down_j and x is whole, c_j being
+    the dominant share of a task. Its bound is all of these tasks or little less, so that branching adds little, and
+    without it the answer does not depend on the clock.
+    """
+    n, n_servers, n_resources = needs.shape
+    eligible = np.repeat(program.unmerged.eligible, program.unmerged.counts, axis=1)
+    nothing = np.zeros((n, n_servers))
+    if nothing.size > MOST_UNKNOWNS or down.max() > MOST_ON_SERVER:
+        return nothing
+    has = usable > 0
+    parts = np.divide(needs, usable, out=np.zeros(needs.shape), where=has)
+    runs = eligible & (has | (needs <= 0)).all(axis=2)
+    most = np.divide(1 + SAME, parts.max(axis=2), out=np.zeros(runs.shape), where=runs)
+    top = np.minimum(np.floor(most), down[:, None])
+    share = np.divide(needs, usable.sum(axis=0), out=np.zeros(needs.shape), where=needs > 0).max(axis=2).min(axis=1)
+    servers: Any = sp.block_diag([parts[:, s].T for s in range(n_servers)])  # by server: twice as fast as by user
+    users = sp.kron(np.ones((1, n_servers)), sp.eye_array(n))
+    found = optimize.milp(
+        -np.tile(share / share.max(), n_servers),
+        integrality=np.ones(nothing.size, dtype=np.int64),
+        bounds=optimize.Bounds(0.0, top.T.ravel()),
+        constraints=optimize.LinearConstraint(
+            sp.vstack([servers, users]), ub=np.append(np.ones(n_servers * n_resources), down)
+        ),
+        options={"node_limit": 1, "mip_rel_gap": 0.0, "time_limit": np.inf if clock.left is None else clock.left},
+    )
+    return nothing if found.x is None else np.rint(found.x).reshape(n_servers, n).T
+
+
+def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:
+    """A placement with more tasks: the others rounded down, large ones first; one each by largest remainder; the rest.
+
+    Each goes where it fits best.
+    """
+    whole = WholeTasks(program, start)
+    anywhere = np.zeros(whole.n_classes)
+    for j in whole.large_ones_first:
+        whole.place_anywhere(j, anywhere, float(down[j] - whole.held[j].sum()))
+    for j in [] if whole.can_fill else np.argsort(-rest.round(9), kind="stable").tolist():
+        if rest[j] > FROM_WHOLE:
+            whole.place_anywhere(j, anywhere)
+    whole.fill()
+    return whole.placement()
+
+
+def _interleaved_first(program: Program, tasks: Float, sign: int = 1) -> Float:
+    """Tasks placed in the usual order, by class of servers; with a sign of -1 the first ones in increasing size."""
     whole = WholeTasks(program)
     wanted = np.zeros(whole.held.shape)
     by_row = program.expand(tasks)[program.active]
     np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
     down = np.floor(wanted + FROM_WHOLE)
     total = wanted.sum(axis=1)
-    size = _sizes(whole)
+    size = whole.sizes
     low = np.ceil(program.low * (1 - SAME))
     first = np.maximum(low, total > 0) if _all_need(program, tasks) else low
-    for j in np.argsort(-np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+    for j in np.argsort(-sign * np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
         if first[j] > 0:
             whole.place_anywhere(j, wanted[j], first[j])
     users, classes = np.nonzero(down)
@@ -203,13 +324,6 @@ def _interleaved(down: Float, wanted: Float, size: Float) -> Iterator[tuple[int,
     upto = np.floor(part * (down / parts)[which] * (1 + SAME))
     for p in np.lexsort((-size[which], moment.round(9))):  # ties go to the first user in spite of rounding
         yield int(which[p]), float(min(upto[p], down[which[p]]))
-
-
-def _sizes(whole: WholeTasks) -> Float:
-    """The dominant share of one task on a server of each class, shape (n_users, n_classes)."""
-    demands = whole.instance.per_server_demands[:, whole.first]
-    capacity = np.broadcast_to(whole.instance.capacities[whole.first], demands.shape)
-    return np.asarray(np.divide(demands, capacity, out=np.zeros(demands.shape), where=capacity > 0).max(axis=2))
 
 
 def _all_need(program: Program, tasks: Float) -> bool:

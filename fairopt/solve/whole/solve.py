@@ -27,11 +27,10 @@ from fairopt.solve.form.no_whole_task import number_of, whole_instance
 from fairopt.solve.form.program import Program
 from fairopt.solve.not_certified import raise_not_certified, stopped
 from fairopt.solve.settings import Settings
-from fairopt.solve.whole.integer import IntegerSearch, checked_solver
+from fairopt.solve.whole.integer import MOST_ON_SERVER, IntegerSearch, checked_solver
 from fairopt.solve.whole.rounding import MAX_TASKS, WholeTasks, rounded
 
 ROUNDED = "rounded"
-MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
 
 
 @coefficients_cached()
@@ -81,7 +80,9 @@ def _solved(policy: Any, instance: Instance, integral: Any, settings: Settings) 
     program, answer = judged[-1][0], judged[-1][1]
     own = Program(part, judged[0][0].objective, policy.constraints)  # without the kept values of earlier tiers
     if search is None:
-        placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
+        tasks = own.gather(program.expand(answer.tasks))
+        key = partial(_sort_key, policy, own)
+        placement = rounded(program if len(judged) == 1 else own, tasks, key, settings.clock)
         unproved = "" if own.empty else "rounded: a better whole answer may exist"
         method = "empty" if own.empty else "rounding"
         known: dict[str, Any] = {"method": method, "solver": answer.solver, "tried": answer.tried}
@@ -135,8 +136,9 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
         if _sort_key(policy, program, whole.placement())[0]:
             return whole.placement()
         search.note = f"the answer of {search.title} violates a constraint: a better whole answer may exist"
-    other = rounded(program, divisible)
-    if found is None or _sort_key(policy, program, other) > _sort_key(policy, program, found):
+    key = partial(_sort_key, policy, program)
+    other = rounded(program, divisible, key, search.settings.clock)
+    if found is None or key(other) > key(found):
         search.note += "; the answer is the divisible one, rounded"
         return other
     return found

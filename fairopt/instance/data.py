@@ -539,7 +539,7 @@ class Instance:
             held=self.held if self.held is None or self.held.ndim == 1 else self.derived.sum_by_class(self.held),
             limits=limits_on_classes(self.limits, classes, first),
         )
-        merged.__dict__.update(taken_from=self.taken_from, merged_from=self)
+        merged.__dict__.update(taken_from=self.taken_from, merged_from=self, weights=self.weights)
         return merged
 
     def individual(self) -> Instance:
@@ -580,7 +580,7 @@ class Instance:
             held=held,
             limits=limits_on(self.limits, row),
         )
-        made.__dict__["taken_from"] = self.taken_from
+        made.__dict__.update(taken_from=self.taken_from, weights=self.weights)
         return made
 
     # -- sizes and labels -------------------------------------------------------------------------------------

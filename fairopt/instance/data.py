@@ -467,7 +467,9 @@ class Instance:
             rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
-        return self._of_users(rows, [self.users[j] for j in rows] if users is None else users)
+        made = self._of_users(rows, [self.users[j] for j in rows] if users is None else users)
+        made.__dict__["teams"] = made.teams.in_order_of_users()
+        return made
 
     def _of_users(self, rows: NDArray[np.int64], users: Sequence[str] | None) -> Instance:
         """The instance with the users of some rows, under these labels."""

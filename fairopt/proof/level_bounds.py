@@ -220,11 +220,11 @@ class LevelsAtPrices:
         earlier level moves by as much as its level, and level k by cost_u z_u / (cost_k z_k) times that: beside
         coefficients of 1e9, the last digit of a level of 1 may be 5 times a later one.
         """
-        program, pairs, user, z = self.program, self.pairs, self.user, self.values
-        usable, needs, n = program.usable_rows, self.needs, len(self.values)
+        pairs, user, z, n = self.pairs, self.user, self.values, len(self.values)
+        needs, usable, left = self.all_rows()
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
         load = needs.data / self.per_task[pair]  # of a unit of level
-        tasks, left = self.pair_levels / self.per_task, usable - self.used
+        tasks = self.pair_levels / self.per_task
         rounded = ROUNDED if worst_case else ONE_ROUNDING
         fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
@@ -249,7 +249,7 @@ class LevelsAtPrices:
             if worst_case:
                 money += float((spent * fall).sum())
             else:
-                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over)
+                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over[: len(self.used)])
             each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
             rise = np.minimum(money * each, most_rise)
             of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack
@@ -275,7 +275,8 @@ class LevelsAtPrices:
 
         They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
         """
-        needs, user = self.needs, self.user
+        needs, user, m = self.needs, self.user, len(self.used)
+        over, further, alone = over[:m], over[m:], alone[:m]
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
         runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
         out = over
@@ -285,7 +286,23 @@ class LevelsAtPrices:
             more = np.zeros(len(over))
             np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
             out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
-        return out
+        return np.append(out, further)
+
+    def all_rows(self) -> tuple[sp.csc_array, Float, Float]:
+        """Loads of capacities and sizes of coefficients in further rows, by pair; how much there is, and what is left.
+
+        A further row is in units of its right side or of the sum of its terms' sizes, whose rounding counts.
+        """
+        tasks, usable = self.pair_levels / self.per_task, self.program.usable_rows
+        tables, sizes, left = [self.needs], [usable], [usable - self.used]
+        for rows in (one.rows for one in self.program.rows.further if self.further is not None):
+            table = abs(rows.per_task)
+            size = np.maximum(np.abs(rows.right), table @ tasks)
+            per = np.divide(1.0, size, out=np.zeros(len(size)), where=size > 0)
+            tables.append(sp.csc_array(sp.diags_array(per) @ table))
+            sizes.append((size > 0).astype(float))
+            left.append(np.zeros(len(size)) if rows.equal else (rows.right - rows.per_task @ tasks) * per)
+        return sp.csc_array(sp.vstack(tables)), np.concatenate(sizes), np.concatenate(left)
 
     def lowest_part(self, level: float, lost: Float, later: Bool) -> float:
         """The part by which a level may fall if later users lose parts of theirs; who comes down to it falls alike."""

@@ -99,13 +99,13 @@ def judge_levels(
             gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
         else:
             moved = max(by_rounding, default=0.0)
-        if further is not None and size <= DECIDED:
+        if further is not None:
             moved = max(levels.moved_by_rounding(True), default=0.0)
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     elif not moved <= GAP_TOLERANCE:
-        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {min(moved, 1.0):.0e} of their size")
+        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {moved:.0e} of their size")
     return gap, gaps, "; ".join(assumed)
 
 
@@ -216,9 +216,10 @@ class LevelsAtPrices:
 
         Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
         the capacities that these could take from it, and rise by what they may fall, at its prices. If that is not to
-        be the ``worst_case``, users rise by what is displaced only, and on open pairs. Under further rows a user u of an
-        earlier level moves by as much as its level, and level k by cost_u z_u / (cost_k z_k) times that: beside
-        coefficients of 1e9, the last digit of a level of 1 may be 5 times a later one.
+        be the ``worst_case``, users rise by what is displaced only, and on open pairs.
+
+        Under further rows a user u of an earlier level moves by as much as that level, and level k by ``cost_u z_u /
+        (cost_k z_k)`` times as much: beside coefficients of 1e9, the last digit of a level may be 5 times a later one.
         """
         pairs, user, z, n = self.pairs, self.user, self.values, len(self.values)
         needs, usable, left = self.all_rows()
@@ -249,7 +250,8 @@ class LevelsAtPrices:
             if worst_case:
                 money += float((spent * fall).sum())
             else:
-                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over[: len(self.used)])
+                of_capacities = np.maximum(c.solution.prices, 0.0) @ over[: len(self.used)]
+                money += float((spent * fall)[fixed].sum() + of_capacities)
             each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
             rise = np.minimum(money * each, most_rise)
             of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack

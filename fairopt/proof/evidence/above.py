@@ -57,13 +57,14 @@ class AboveBase(Evidence):
                 return NumberLevels(duals, np.zeros(0)).entry(program, tasks, names)
             bounds = NumberBounds(program)
             z, weights = bounds.at(tasks), bounds.numbers.weights
-            lowest = int(np.argmin(z / weights))
+            levels = z / weights
+            lowest = int(np.argmin(levels))
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
             paid[lowest] = 1.0  # it is at its limit, or
             for dual in duals:
                 if lowest in dual.numbers:
                     # who is at a lower bound above this level stays there for any weight, and has none
-                    held = (z <= bounds.lowest * (1 + ABOVE)) & (z / weights > z[lowest] / weights[lowest] * (1 + ABOVE))
+                    held = (z <= bounds.lowest * (1 + ABOVE)) & (levels > levels[lowest] * (1 + ABOVE))
                     prices, paid = dual.prices, np.where(held, 0.0, dual.of_numbers * weights)
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])

@@ -24,7 +24,8 @@ class Tree(NamedTuple):
     """The tree of a policy: the users of its leaves, its branches by name, and the first fields of `Forest`.
 
     Users who are alike in one branch are one leaf: those with the same demands on the same servers, the same limit and
-    guarantee per weight, and the same part in limits on what users take together. Their levels are equal throughout, so that each has its part of the leaf by weight.
+    guarantee per weight, and the same part in limits on what users take together. Their levels are equal throughout, so
+    that each has its part of the leaf by weight.
     """
 
     leaves: list[list[int]]

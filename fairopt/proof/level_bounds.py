@@ -296,8 +296,10 @@ class LevelsAtPrices:
         A further row is in units of its right side or of the sum of its terms' sizes, whose rounding counts.
         """
         tasks, usable = self.pair_levels / self.per_task, self.program.usable_rows
+        if self.further is None:
+            return self.needs, usable, usable - self.used
         tables, sizes, left = [self.needs], [usable], [usable - self.used]
-        for rows in (one.rows for one in self.program.rows.further if self.further is not None):
+        for rows in (one.rows for one in self.program.rows.further):
             table = abs(rows.per_task)
             size = np.maximum(np.abs(rows.right), table @ tasks)
             per = np.divide(1.0, size, out=np.zeros(len(size)), where=size > 0)

@@ -125,3 +125,61 @@ def test_a_team_of_one_user_stands_for_it():
     assert FULL.replace(task_limits={"nlp": 3, "parse": 2}).task_limits.tolist() == [np.inf, np.inf, 2]
     with pytest.raises(InvalidInstance, match="no user 'vision'"):
         FULL.user_index("vision")
+
+
+# -- saved answers of teams whose first user runs nothing, and of weights that leave users out ------------------------
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_answers_of_a_team_whose_first_user_runs_nothing_are_proved(exact, tmp_path):
+    given = {"task_limits": [0, None, None], "teams": {"team": ["a", "b", "a"]}, "weights": {"b": 2}}
+    pool = fo.Instance([[1, 1], [2, 1], [5, 2]], [10, 7], **given)
+    for objective in (fo.MaxMin(fo.OfTeam()).then(fo.Total()), fo.MaxMin(fo.OfTeam()).then(fo.Total(fo.Tasks()))):
+        file = fo.Policy(objective).allocate(pool, exact=exact).save(tmp_path / "answer.json")
+        assert fo.verify(file, pool).ok
+
+
+def test_answers_of_selected_users_in_another_order_are_proved(tmp_path):
+    teams = {"team": ["a", "b", "a", "c"]}
+    whole = fo.Instance([[1, 1], [2, 1], [5, 2], [1, 3]], [[10, 7], [3, 9]], teams=teams, weights={"b": 2})
+    for chosen in ([1, 2, 3], [3, 2, 1, 0]):
+        some = whole.select_users(chosen)
+        assert dict(some.teams)["team"] == tuple(teams["team"][j] for j in chosen) and some.team_weights == {"b": 2.0}
+        assert fo.verify(fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(some).save(tmp_path / "answer.json"), some).ok
+
+
+def test_names_of_teams_stand_in_the_order_of_their_users_and_empty_ones_last():
+    teams = fo.Instance([[1]] * 4, [1], teams={"team": ["a", "b", None, "c"]}).select_users([2, 3, 1]).teams
+    assert teams.labelling("team").names == ("c", "b", "a") and teams["team"] == (None, "c", "b")
+
+
+@pytest.mark.parametrize("counts", [None, [2]])
+def test_users_who_take_part_keep_their_weights_where_servers_are_identical(counts):
+    servers = [[9], [9]] if counts is None else [[9]]
+    limited = {"task_limits": [0, None, None], "teams": {"team": ["a", "b", "a"]}, "weights": {"user3": 2, "a": 1}}
+    cluster = fo.Instance([[5], [1], [4]], servers, counts=counts, **limited)
+    np.testing.assert_allclose(taking_part(cluster, [1, 2]).merged().weights, [1, 2 / 3])
+    np.testing.assert_allclose(taking_part(cluster, [1, 2]).individual().weights, [1, 2 / 3])
+    tasks = fo.Policy(fo.MaxMin(fo.Tasks()).then(fo.Total(fo.Tasks()))).allocate(cluster).tasks
+    np.testing.assert_allclose(tasks[1:] / [1, 2 / 3], 18 / (1 + 4 * 2 / 3), rtol=1e-6)
+
+
+def test_a_later_max_min_of_surplus_is_proved_where_earlier_tiers_bind_others(tmp_path):
+    for weights in ([2, 1.5], [1, 1]):
+        pool = fo.Instance([[0, 1], [6, 1]], [4, 8], weights=weights)
+        answer = fo.Policy(fo.MaxMin().then(fo.MaxMin(fo.Surplus(fo.Tasks())))).allocate(pool)
+        assert fo.verify(answer.save(tmp_path / "answer.json"), pool).ok
+
+
+def test_a_kept_level_without_a_price_leaves_no_mixture_in_the_file(tmp_path):
+    pool = fo.Instance(
+        [[1], [6], [4], [2], [5]],
+        [7],
+        task_limits=[0, None, None, 1.5, 1.5],
+        teams={"team": list("abaaa")},
+        weights={"user1": 3, "user2": 3, "user3": 3, "user4": 3, "user5": 1, "a": 3, "b": 2},
+        guarantees={"user2": 0.2, "user5": 0.2},
+    )
+    first, second = fo.MaxMin() + fo.Total(), fo.MaxMin(fo.OfTeam()) + fo.Total()
+    answer = fo.Policy(first.then(second).then(fo.MaxMin(fo.OfTeam(fo.Tasks())) + fo.Total())).allocate(pool)
+    assert fo.verify(answer.save(tmp_path / "answer.json"), pool).ok

@@ -153,7 +153,7 @@ class Surplus(_Composed):
     ----------
     share : Share, default DominantShare()
         The share; of users, or `OfTeam`, of which the base is what its guarantee is worth: the least share at which
-        the team holds it.
+        the team holds it, or what the guarantees of its members are worth if that is more.
     base : scalar, array-like of shape (n_users,) or dict by user, optional
         The base in tasks. Default: the guarantees of the instance.
 

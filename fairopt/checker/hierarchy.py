@@ -152,6 +152,11 @@ class Filling:
         self.full = set[int]()
         self.placements = list(entry.get("placements") or ())
         self.watched = bool(cluster.together) or not is_one_pool(cluster)
+        self.limited: dict[int, list[tuple[int, int]]] = {j: [] for j in cluster.active}  # limits and where, by user
+        for k, limit in enumerate(cluster.together):
+            for j, s in sorted(limit.pairs):
+                if j in self.needs and limit.resource in self.needs[j]:
+                    self.limited[j].append((k, s))
         self.gap, self.shortage, self.words = ZERO, ZERO, ""
 
     def cut(self, x: Fraction) -> Fraction:
@@ -394,7 +399,7 @@ class Filling:
     def has_room(self, tasks: Mapping[int, Fraction], waiting: set[int], placement: Sequence[Any]) -> bool:
         """Whether a placement fits, has at least these tasks, and more for those that wait, and holds the floors.
 
-        Users of one branch with the same demands and servers stand for each other.
+        Users of one branch with the same demands and servers, in the same limits, stand for each other.
         """
         cluster, exact = self.cluster, not self.slack.level
         near, load, runs = ZERO if exact else VIOLATION, dict[Place, Fraction](), dict[Any, Fraction]()
@@ -437,7 +442,7 @@ class Filling:
 
     def kind(self, j: int) -> Any:
         """What users have in common who stand for each other."""
-        return self.branch[j].name, tuple(self.demands[j]), tuple(self.cluster.open[j])
+        return self.branch[j].name, tuple(self.demands[j]), tuple(self.cluster.open[j]), *self.limited[j]
 
     def reaches_floors(self, tasks: Mapping[int, Fraction]) -> bool:
         """Whether tasks reach all floors, but for `TIE`."""

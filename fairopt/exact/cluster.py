@@ -182,7 +182,10 @@ class Numbers:
             names, of_user = team.labelling(part)
             given = {**cluster.instance.in_fractions.team_weights, **(team.weights or {})}
             self.of_user = {j: str(names[t]) for j, t in zip(cluster.active, of_user.tolist(), strict=True)}
-            self.weights = {t: as_rational(as_fraction(given.get(t, 1))) for t in self.of_user.values()}
+            # in the checker's order: of labels, those of users who do not take part included
+            every = dict.fromkeys(map(str, cluster.instance.teams[team.by]))
+            present = {*self.of_user.values()}
+            self.weights = {t: as_rational(as_fraction(given.get(t, 1))) for t in every if t in present}
         self.below, self.above = cluster.between(team._of_user)
         self.kept: dict[int, Rational] = {}
         if surplus is not None and surplus.base is None:

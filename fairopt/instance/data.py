@@ -467,7 +467,9 @@ class Instance:
             rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
-        return self._of_users(rows, [self.users[j] for j in rows] if users is None else users)
+        made = self._of_users(rows, [self.users[j] for j in rows] if users is None else users)
+        made.__dict__["teams"] = made.teams.in_order_of_users()
+        return made
 
     def _of_users(self, rows: NDArray[np.int64], users: Sequence[str] | None) -> Instance:
         """The instance with the users of some rows, under these labels."""
@@ -539,7 +541,7 @@ class Instance:
             held=self.held if self.held is None or self.held.ndim == 1 else self.derived.sum_by_class(self.held),
             limits=limits_on_classes(self.limits, classes, first),
         )
-        merged.__dict__.update(taken_from=self.taken_from, merged_from=self)
+        merged.__dict__.update(taken_from=self.taken_from, merged_from=self, weights=self.weights)
         return merged
 
     def individual(self) -> Instance:
@@ -580,7 +582,7 @@ class Instance:
             held=held,
             limits=limits_on(self.limits, row),
         )
-        made.__dict__["taken_from"] = self.taken_from
+        made.__dict__.update(taken_from=self.taken_from, weights=self.weights)
         return made
 
     # -- sizes and labels -------------------------------------------------------------------------------------

@@ -149,6 +149,18 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
         """The labels of some users; teams may be left without members."""
         return Teams({by: Labelling(names, of_user[rows]) for by, (names, of_user) in self._labellings.items()})
 
+    def in_order_of_users(self) -> Teams:
+        """The same labels with the names of teams in the order of their first users, as in a file; empty teams last."""
+        out = {}
+        for by, (names, of_user) in self._labellings.items():
+            present, first = np.unique(of_user, return_index=True)
+            order = [t for t in present[np.argsort(first)].tolist() if t >= 0]
+            order += sorted({*range(len(names))} - {*order})
+            place = np.empty(len(names) + 1, dtype=np.intp)
+            place[[*order, -1]] = [*range(len(names)), -1]  # users without a team stay so
+            out[by] = Labelling(tuple(names[t] for t in order), place[of_user])
+        return Teams(out)
+
     def split(
         self, given: Mapping[Any, Any], users: Mapping[str, int], name: str
     ) -> tuple[dict[Any, Any], dict[str, Any]]:

@@ -313,7 +313,7 @@ class _Confirmation:
     def _has_room(self, tasks: Float, waiting: Bool, placement: Sequence[Any]) -> bool:
         """Whether a placement fits, holds floors, has at least these tasks, and more for those that wait.
 
-        Users of one branch with the same demands and servers stand for each other.
+        Users of one branch with the same demands and servers, in the same limits, stand for each other.
         """
         instance, tree = self.instance, self.tree
         table = np.zeros(instance.eligible.shape)
@@ -328,7 +328,8 @@ class _Confirmation:
             return False
         if beyond_limits(instance, table) > FITS:
             return False
-        kinds = np.hstack([instance.demands[tree.users], instance.eligible[tree.users], tree.parent[:, None]])
+        parts = [instance.demands, instance.eligible, *self.limited]
+        kinds = np.hstack([*(part[tree.users] for part in parts), tree.parent[:, None]])
         _, kind = np.unique(kinds, axis=0, return_inverse=True)
         kind = kind.ravel()
         runs, least = np.bincount(kind, table[tree.users].sum(axis=1)), np.bincount(kind, tasks)

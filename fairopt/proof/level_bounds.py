@@ -99,13 +99,13 @@ def judge_levels(
             gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
         else:
             moved = max(by_rounding, default=0.0)
-        if further is not None and size <= DECIDED:
+        if further is not None:
             moved = max(levels.moved_by_rounding(True), default=0.0)
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     elif not moved <= GAP_TOLERANCE:
-        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {min(moved, 1.0):.0e} of their size")
+        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {moved:.0e} of their size")
     return gap, gaps, "; ".join(assumed)
 
 
@@ -219,12 +219,15 @@ class LevelsAtPrices:
         Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
         the capacities that these could take from it, and rise by what they may fall, at its prices. If that is not to
         be the ``worst_case``, users rise by what is displaced only, and on open pairs.
+
+        Under further rows a user u of an earlier level moves by as much as that level, and level k by ``cost_u z_u /
+        (cost_k z_k)`` times as much: beside coefficients of 1e9, the last digit of a level may be 5 times a later one.
         """
-        program, pairs, user, z = self.program, self.pairs, self.user, self.values
-        usable, needs, n = program.usable_rows, self.needs, len(self.values)
+        pairs, user, z, n = self.pairs, self.user, self.values, len(self.values)
+        needs, usable, left = self.all_rows()
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
         load = needs.data / self.per_task[pair]  # of a unit of level
-        tasks, left = self.pair_levels / self.per_task, usable - self.used
+        tasks = self.pair_levels / self.per_task
         rounded = ROUNDED if worst_case else ONE_ROUNDING
         fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
@@ -245,15 +248,18 @@ class LevelsAtPrices:
             lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
             fall[~fixed] = lowest
             spent = np.where(costs > 0, costs * c.floors, 0.0)
-            money = c.slack + rounded * spent.sum()
+            money = abs(c.slack) + rounded * spent.sum()  # below 0 where tasks break further rows
             if worst_case:
                 money += float((spent * fall).sum())
             else:
-                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over)
+                of_capacities = np.maximum(c.solution.prices, 0.0) @ over[: len(self.used)]
+                money += float((spent * fall)[fixed].sum() + of_capacities)
             each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
             rise = np.minimum(money * each, most_rise)
-            of_rounding = np.minimum((money - c.slack) * each, most_rise)  # `judge` counts the slack
+            of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack
             out.append(float(np.max(of_rounding[mine], initial=lowest)))
+            if c.further:  # rows have no part of a capacity to compare with: what moves a level moves later ones
+                fall[mine] = np.maximum(fall[mine], out[-1])
             fixed[mine] = True
             fixed |= at_limit & (z <= c.level)
             is_open &= ~(c.reduced_cost > 0)
@@ -273,7 +279,8 @@ class LevelsAtPrices:
 
         They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
         """
-        needs, user = self.needs, self.user
+        needs, user, m = self.needs, self.user, len(self.used)
+        over, further, alone = over[:m], over[m:], alone[:m]
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
         runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
         out = over
@@ -283,7 +290,25 @@ class LevelsAtPrices:
             more = np.zeros(len(over))
             np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
             out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
-        return out
+        return np.append(out, further)
+
+    def all_rows(self) -> tuple[sp.csc_array, Float, Float]:
+        """Loads of capacities and sizes of coefficients in further rows, by pair; how much there is, and what is left.
+
+        A further row is in units of its right side or of the sum of its terms' sizes, whose rounding counts.
+        """
+        tasks, usable = self.pair_levels / self.per_task, self.program.usable_rows
+        if self.further is None:
+            return self.needs, usable, usable - self.used
+        tables, sizes, left = [self.needs], [usable], [usable - self.used]
+        for rows in (one.rows for one in self.program.rows.further):
+            table = abs(rows.per_task)
+            size = np.maximum(np.abs(rows.right), table @ tasks)
+            per = np.divide(1.0, size, out=np.zeros(len(size)), where=size > 0)
+            tables.append(sp.csc_array(sp.diags_array(per) @ table))
+            sizes.append((size > 0).astype(float))
+            left.append(np.zeros(len(size)) if rows.equal else (rows.right - rows.per_task @ tasks) * per)
+        return sp.csc_array(sp.vstack(tables)), np.concatenate(sizes), np.concatenate(left)
 
     def lowest_part(self, level: float, lost: Float, later: Bool) -> float:
         """The part by which a level may fall if later users lose parts of theirs; who comes down to it falls alike."""

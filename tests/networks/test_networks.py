@@ -404,3 +404,26 @@ def test_a_graph_on_the_command_line_needs_demands(
     code, out = command("solve", str(tmp_path / name), *option)
     assert code == 2
     assert message in " ".join(out.split())
+
+
+@pytest.mark.parametrize("demands", [[("a", "b", 5), ("b", "a", 2)], [("a", "b", 2), ("b", "a", 5)]])
+def test_a_link_a_hundred_thousand_times_another_leaves_levels_certified(demands: Any) -> None:
+    graph = ring(("a", "b", 2), ("b", "a", 1e5))
+    answer = fo.networks.MAX_MIN.allocate(fo.networks.instance(graph, demands))
+    assert answer.certificate.ok and answer.tasks.round(9).tolist() == [2, min(demands[1][2], 1e5)]
+
+
+@pytest.mark.parametrize("seed", [79, 126, 517, 678])
+def test_links_over_six_decades_have_the_flows_of_fractions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(int(rng.integers(2, 6)), 0.6, seed=seed, directed=True)
+    for a, b in graph.edges:
+        graph.edges[a, b]["capacity"] = float(10 ** rng.uniform(0, 6))
+    pairs = [(a, b) for a in graph for b in graph if a != b and nx.has_path(graph, a, b)]
+    chosen = rng.choice(len(pairs), min(5, len(pairs)), replace=False).tolist()
+    network = fo.networks.instance(graph, [(*pairs[k], float(10 ** rng.uniform(0, 6))) for k in chosen], paths=2)
+    flows = [
+        fo.networks.MAX_MIN.allocate(network, exact=exact).share(fo.OfTeam(fo.Tasks())).astype(float)
+        for exact in (False, True)
+    ]
+    np.testing.assert_allclose(*flows, rtol=1e-7)

@@ -109,6 +109,36 @@ def test_users_alike_are_filled_as_by_recursion_over_each(servers: int, seeds: A
     assert merged > len(seeds) / 2
 
 
+def test_a_limit_that_names_one_of_two_users_alike_binds_it_alone(tmp_path: Path) -> None:
+    for team in (["a", "b"], ["a", "a"]):
+        limit = {"resource": "resource1", "amount": 1, "of": ["user1"]}
+        pool = fo.Instance([[1], [1]], [7], teams={"team": team}, limits=[limit])
+        answer = fo.HDRF().allocate(pool)
+        assert answer.tasks.round(9).tolist() == [1, 6] and fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_users_alike_in_different_limits_are_filled_as_by_recursion_over_each(servers: int, tmp_path: Path) -> None:
+    compared = 0
+    for seed in range(14):
+        instance, problem, policy = drawn(seed, servers, copies=3)
+        rng, n = np.random.default_rng(seed), instance.n_users
+        i, some = int(rng.integers(instance.n_resources)), rng.choice(n, 2, replace=False).tolist()
+        amount = float(0.125 * rng.integers(1, 4) * instance.total_capacities[i])
+        where = [[j in some and (s == 0 or j == some[0]) for s in range(servers)] for j in range(n)]
+        of = {instance.users[j]: [instance.servers[s] for s in range(servers) if where[j][s]] for j in some}
+        limit = {"resource": instance.resources[i], "amount": amount, "of": of}
+        problem = dataclasses.replace(problem, together=[(i, amount, where)])
+        if n > 9 or not problem.fits():
+            continue
+        compared += 1
+        answer = policy.allocate(instance.replace(limits=[limit]))
+        exact = [float(x) for x in filled(problem)]
+        np.testing.assert_allclose(answer.tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+        assert fo.verify(answer.save(tmp_path / "answer.json")).ok, seed
+    assert compared > 5
+
+
 @pytest.mark.parametrize(("servers", "seeds"), [(1, range(2, 26, 2)), (3, range(1300, 1312, 4))])
 def test_random_trees_with_floors_are_filled_as_by_recursion_and_refused_only_if_they_do_not_fit(
     servers: int, seeds: range

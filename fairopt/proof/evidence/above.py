@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.proof.entries import Named, price_entry
 from fairopt.proof.evidence.number_levels import NumberLevels
-from fairopt.proof.number_level_bounds import NumberBounds, bottleneck_duals
+from fairopt.proof.number_level_bounds import ABOVE, NumberBounds, bottleneck_duals
 from fairopt.proof.proposal import Evidence, Measured, Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TINY
@@ -56,12 +56,16 @@ class AboveBase(Evidence):
             if program.term.is_order:
                 return NumberLevels(duals, np.zeros(0)).entry(program, tasks, names)
             bounds = NumberBounds(program)
-            lowest = int(np.argmin(bounds.at(tasks) / bounds.numbers.weights))
+            z, weights = bounds.at(tasks), bounds.numbers.weights
+            levels = z / weights
+            lowest = int(np.argmin(levels))
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
             paid[lowest] = 1.0  # it is at its limit, or
             for dual in duals:
                 if lowest in dual.numbers:
-                    prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
+                    # who is at a lower bound above this level stays there for any weight, and has none
+                    held = (z <= bounds.lowest * (1 + ABOVE)) & (levels > levels[lowest] * (1 + ABOVE))
+                    prices, paid = dual.prices, np.where(held, 0.0, dual.of_numbers * weights)
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
         entry = self.found.entry(self.above, self.above.part(tasks), names)

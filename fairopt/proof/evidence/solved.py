@@ -395,8 +395,8 @@ class Solved(PlaneOptimum):
         mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
         mixed, further = mixtures[:ranked], mixtures[ranked:]
         rows, kept = self.charged_rows(scale * found.per_dual)
-        for block, _ in kept:
-            n = sum(map(_is_ranked, block.objective.terms()))
+        for block, times in kept:
+            n = sum(map(_is_ranked, block.objective.terms())) if times else 0  # the bound leaves out what has no price
             of_kept.append(further[:n])
             further = further[n:]
         held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)

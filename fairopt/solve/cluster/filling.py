@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
+from fairopt.blocks.guarantees import limited_units
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 
@@ -22,8 +23,9 @@ STOPPED, WAITING, RISING, ALONE = range(4)
 class Tree(NamedTuple):
     """The tree of a policy: the users of its leaves, its branches by name, and the first fields of `Forest`.
 
-    Users who are alike in one branch are one leaf: those with the same demands on the same servers, and the same limit
-    and guarantee per weight. Their levels are equal throughout, so that each has its part of the leaf by weight.
+    Users who are alike in one branch are one leaf: those with the same demands on the same servers, the same limit and
+    guarantee per weight, and the same part in limits on what users take together. Their levels are equal throughout, so
+    that each has its part of the leaf by weight.
     """
 
     leaves: list[list[int]]
@@ -78,10 +80,12 @@ class Tree(NamedTuple):
             user, weight = instance.users[j], float(instance.own_weights[j])
             weights[j] = weight if user in teams else given.get(user, weight)
         limits, starts = instance.task_limits.tolist(), instance.guarantees.tolist()
+        together = list(limited_units(instance))
 
         def kind(j: int) -> Any:
             per_weight = (significant(min(x, limits[j]) / weights[j]) for x in (limits[j], starts[j]))
-            return instance.demands[j].tobytes(), instance.eligible[j].tobytes(), *per_weight
+            taken = (units[j].tobytes() for units in together)
+            return instance.demands[j].tobytes(), instance.eligible[j].tobytes(), *per_weight, *taken
 
         return cls.of(labels, lambda name: float(given.get(name, own.get(name, 1.0))), weights, kind)
 

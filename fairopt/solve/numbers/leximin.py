@@ -101,9 +101,10 @@ class _Levels:
                 self.tasks = self.programs.tasks
                 return
             at_most = self.free & (self.bounds.most <= level * self.w * (1 + NEAR))
-            self.floor = np.where(
-                self.free, np.minimum(np.maximum(level * self.w, self.floor), self.bounds.most), self.floor
-            )
+            # A level by prices is rounded up, by what bounds on tasks are worth: by 1e-10 of 2 tasks on a link of 1e5.
+            # As a floor it left the next program no point, so that a floor is at most what the tasks reach.
+            reached = np.minimum(np.minimum(level * self.w, self.bounds.most), self.bounds.at(self.programs.tasks))
+            self.floor = np.where(self.free, np.maximum(reached, self.floor), self.floor)
             self.free &= ~at_most
             if not self.duals and not at_most.any() and level > 0:
                 self.prices = dual.prices / (dual.of_numbers @ self.w)

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -561,7 +562,7 @@ def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: 
 
 
 def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path, run: Any) -> None:
-    command = f"{sys.executable} -m fairopt policies | head -1"
+    command = f"{shlex.quote(sys.executable)} -m fairopt policies | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith("policy")
     assert "Traceback" not in done.stderr

@@ -72,9 +72,9 @@ def tried(arguments: list[str]) -> int:
         if is_root:
             how |= {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
         base = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
-        python = [f"PYTHON={base}"] if runs(base, **how) else []  # else make looks for one
+        given = os.environ.get("PYTHON") or (base if runs(base, **how) else "")  # if empty, make looks for one
         print(f"== as {owner.pw_name} in {copy}", flush=True)
-        set_up = subprocess.run(["make", ".venv/.fairopt-installed", *python], **how).returncode
+        set_up = subprocess.run(["make", ".venv/.fairopt-installed", f"PYTHON={given}"], **how).returncode
         return set_up or subprocess.run([".venv/bin/python", "-m", "pytest", "-q", *arguments], **how).returncode
 
 

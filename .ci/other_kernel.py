@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-KERNELS = ("Haswell", "Zen", "Sandybridge", "Prescott")  # by turns: vectors of 256 bits, of 256 without FMA, of 128
+KERNELS = ("Haswell", "Zen", "Sandybridge", "Prescott")  # by turns; the wheels of NumPy and SciPy use Haswell for Zen
 ARM = ("NEOVERSEN1", "ARMV8")
 # A processor without a kernel's instructions stops at the product, unless OpenBLAS has taken another kernel.
 PROBE = "import numpy, scipy.linalg, other_kernel; numpy.ones((64, 64)) @ numpy.ones(64); print(other_kernel.in_use())"

@@ -353,10 +353,12 @@ def test_the_demonstration_tells_its_story_and_leaves_files(run: Any, tmp_path: 
 
 def test_the_demonstration_works_without_matplotlib(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("demo")
+    result = run("demo", "--folder", "my demo")
     assert result.exit_code == 0
     assert "pip install 'fairopt[plots]'" in result.stdout
-    assert [p.name for p in (tmp_path / "demo-out").iterdir()] == ["cluster"]
+    assert [p.name for p in (tmp_path / "my demo").iterdir()] == ["cluster"]
+    following = " ".join(result.stdout.split()).partition("Next: ")[2].partition(",")[0]  # for a shell
+    assert shlex.split(following) == ["fairopt", "solve", str(Path("my demo", "cluster")), "--policy", "2df"]
 
 
 def test_the_version_is_the_packages(run: Any) -> None:

@@ -9,11 +9,15 @@ STAMP := $(VENV)/.fairopt-installed
 DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
 SECONDS ?= 600
+TESTS ?=
 PYTHON ?=
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Before 3.13, Python does not start under LC_ALL=C if the path of the checkout, which pip writes, has an accent.
+RELATIVE := for path in $(VENV)/lib/python*/site-packages/_editable_impl_fairopt.pth; do echo ../../../.. > "$$path"; done
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 
-.PHONY: help demo test coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
+.PHONY: help demo test foreign coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,9 +32,13 @@ test: lint ## lint, then all tests: the package's, the docstrings', the document
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
 
+# It sets up an environment of its own in the copy, as that user.
+foreign: $(DEMO_STAMP) ## tests (TESTS=..., or all) as another user, in a folder with a space, LANG=C, no HOME, one core
+	@$(BIN)/python .ci/foreign.py $(TESTS)
+
 # An absolute path, as tests start processes in other folders.
 coverage: $(STAMP) ## all tests, and the lines of the package that none of them runs; fails below 95%
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'
+	@$(INSTALL) '.[all,measure]' && $(RELATIVE)
 	@rm -f .coverage .coverage.*
 	@COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --dist=loadfile
 	@$(BIN)/python -m coverage combine --quiet
@@ -73,7 +81,7 @@ library: $(STAMP) ## make the instances of the library and their answers again
 	@$(BIN)/python benchmarks/library/make.py
 
 mutants: $(STAMP) ## changes in proofs, pools and properties that their own tests do not notice (an hour or more)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'
+	@$(INSTALL) '.[all,measure]' && $(RELATIVE)
 	@$(BIN)/python benchmarks/mutants.py
 
 bench: $(STAMP) ## run every script in benchmarks/ but mutants.py and bench_solver.py
@@ -85,7 +93,7 @@ fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; w
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
 wheel: $(STAMP) ## build the wheel, and try it in an empty environment of each Python in PYTHONS
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@$(INSTALL) '.[release]' && $(RELATIVE)
 	@rm -rf dist
 	@$(BIN)/python -m build > /dev/null
 	@$(BIN)/python .ci/try_wheel.py dist/*.whl $(PYTHONS)
@@ -108,17 +116,17 @@ $(DEMO_STAMP): pyproject.toml
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	@echo "== installing fairopt and its plots into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	@$(INSTALL) '.[plots]' && $(RELATIVE)
 	@touch $@
 
 # What tests, lint and benchmarks need, beside what the demo needs.
 $(STAMP): $(DEMO_STAMP)
 	@echo "== installing the other extras and the tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@$(INSTALL) '.[all]' && $(RELATIVE)
 	@touch $@
 
 # What builds the documentation, beside all the rest.
 $(DOCS_STAMP): $(STAMP)
 	@echo "== installing what builds the documentation into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(INSTALL) '.[docs]' && $(RELATIVE)
 	@touch $@

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -352,10 +353,12 @@ def test_the_demonstration_tells_its_story_and_leaves_files(run: Any, tmp_path: 
 
 def test_the_demonstration_works_without_matplotlib(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("demo")
+    result = run("demo", "--folder", "my demo")
     assert result.exit_code == 0
     assert "pip install 'fairopt[plots]'" in result.stdout
-    assert [p.name for p in (tmp_path / "demo-out").iterdir()] == ["cluster"]
+    assert [p.name for p in (tmp_path / "my demo").iterdir()] == ["cluster"]
+    following = " ".join(result.stdout.split()).partition("Next: ")[2].partition(",")[0]  # for a shell
+    assert shlex.split(following) == ["fairopt", "solve", str(Path("my demo", "cluster")), "--policy", "2df"]
 
 
 def test_the_version_is_the_packages(run: Any) -> None:
@@ -561,7 +564,7 @@ def test_the_program_runs_as_a_module_and_pipes_plain_text(tmp_path: Path, run: 
 
 
 def test_a_reader_that_stops_early_sees_no_traceback(tmp_path: Path, run: Any) -> None:
-    command = f"{sys.executable} -m fairopt policies | head -1"
+    command = f"{shlex.quote(sys.executable)} -m fairopt policies | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith("policy")
     assert "Traceback" not in done.stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -246,21 +247,22 @@ def test_the_alert_fires_after_two_hours_for_the_team_that_is_below(tmp_path: Pa
 def test_the_command_of_the_cronjob_writes_metrics_and_keeps_them_if_kubectl_fails(tmp_path: Path) -> None:
     *_, job = yaml.safe_load_all((CRON / "cronjob.yaml").read_text())
     [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    script = re.sub(r"/tmp/|/metrics/", f"{tmp_path}/", container["args"][0])
+    script = re.sub(r"/tmp/|/metrics/", "./", container["args"][0])
     about = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "1"}}}]}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "web"}, "spec": spec, "status": {"phase": "Running"}}
     (tmp_path / "list.json").write_text(json.dumps({"kind": "List", "items": [{"kind": "Node", **about}, pod]}))
-    programs = {"kubectl": f"cat {tmp_path}/list.json", "fairopt": f'exec {sys.executable} -m fairopt "$@"'}
+    programs = {"kubectl": "cat list.json", "fairopt": f'exec {shlex.quote(sys.executable)} -m fairopt "$@"'}
     for name, line in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run([*container["command"], script], env=environment, check=True, capture_output=True)
+    command: Any = {"args": [*container["command"], script], "env": environment, "cwd": tmp_path}
+    subprocess.run(**command, check=True, capture_output=True)
     written = (tmp_path / "fairopt.prom").read_text()
     assert parsed(written)["held_amount", "cpu", "web"] == 1
     (tmp_path / "kubectl").write_text("#!/bin/sh\nexit 1\n")
-    assert subprocess.run([*container["command"], script], env=environment, check=False).returncode == 1
+    assert subprocess.run(**command, check=False).returncode == 1
     assert (tmp_path / "fairopt.prom").read_text() == written
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
@@ -427,7 +428,7 @@ def demo(
     say("Written: " + ", ".join(map(str, files_made)))
     if not drawn:
         say("To draw pictures too: pip install 'fairopt[plots]'")
-    say(f"Next: fairopt solve {files_made[0]} --policy 2df, or fairopt policies")
+    say(f"Next: fairopt solve {shlex.quote(str(files_made[0]))} --policy 2df, or fairopt policies")
 
 
 def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -143,14 +144,22 @@ class Program:
 
     @cached_property
     def room(self) -> Bool:
-        """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
+        """Which users of one pool can rise above their lower bounds, shape (n_users,).
+
+        Who leaves an objective does not hang on the order of a sum, which differs by kernel of BLAS, and is the same to
+        the checker: what is left of a resource is counted in fractions where rounding would decide if it is full.
+        """
         everyone = np.broadcast_to(True, self.low.shape)
         room: Bool = everyone if self.unlimited else self.high > self.low * (1 + NOISE)
-        full = self.least_load >= self.usable * (1 - NOISE)
+        left = np.maximum(self.usable - self.least_load, 0.0)
+        for i in np.flatnonzero(np.abs(left - NOISE * self.usable) < ROUNDING * self.usable).tolist():
+            of_users = zip(self.instance.per_server_demands[:, 0, i].tolist(), self.low.tolist(), strict=True)
+            load = sum(Fraction(demand) * Fraction(tasks) for demand, tasks in of_users)
+            left[i] = float(Fraction(self.usable[i]) - load / Fraction(self.whole_capacities[0, i]))
+        full = left <= NOISE * self.usable
         if full.any():  # up to rounding, which may leave enough for those who need little
-            left = np.maximum(self.usable - self.least_load, 0.0)[full] * self.whole_capacities[0][full]
             needed = self.instance.per_server_demands[:, 0, full] * (RISES * self.most)[:, None]
-            room = room & ~(left < needed).any(axis=1)
+            room = room & ~(left[full] * self.whole_capacities[0][full] < needed).any(axis=1)
         return room
 
     @cached_property

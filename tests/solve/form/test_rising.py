@@ -1,6 +1,7 @@
 """Who can rise above the base of a surplus on several servers."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -33,6 +34,18 @@ def filled(rng):
     most = np.array([-linprog(-totals[j], A_ub=floors, b_ub=least).fun for j in range(n)])
     given = fo.Instance(demands, capacities, eligible=eligible, task_limits=limits, guarantees=base)
     return given, most > base + 1e-6 * (1 + base)
+
+
+def test_whether_bases_fill_a_resource_is_decided_as_in_fractions():
+    """Where they leave a billionth of it, give or take a last digit."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        demands, base = rng.lognormal(size=(2, 5))
+        capacity = float(base @ demands) * (1 + 1e-9) + rng.integers(-2, 3) * 1e-16
+        left = Fraction(capacity) - sum(Fraction(d) * Fraction(b) for d, b in zip(demands, base, strict=True))
+        pool = fo.Instance(demands[:, None], [capacity], guarantees=base)
+        room = Program(pool, fo.Leximin(Surplus()), ()).room
+        assert room.tolist() == [left > Fraction(capacity) / 10**9] * 5
 
 
 def test_those_who_rise_are_found():

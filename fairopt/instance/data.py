@@ -26,7 +26,6 @@ from fairopt.runtime.lazy import later
 
 T = TypeVar("T")
 
-POSITIVE = "give a positive finite number"
 PER_USER = ("demands", "task_limits", "eligible", "guarantees", "rates", "held")  # beside weights
 FRACTIONAL = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # arguments that are numbers
 
@@ -185,11 +184,10 @@ class Instance:
         self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self.by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
-        validation.check_per_user(own, "weights", (own != 0) & validation.taken(own), POSITIVE, names.users)
+        validation.check_per_user(own, "weights", (own != 0) & validation.taken(own), validation.POSITIVE, names.users)
         self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
         self.own_weights = own  # before weights of teams are divided among their members
         self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
-        validation.check_spread(self.weights, names.users)
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
         most = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(most)
@@ -225,7 +223,7 @@ class Instance:
                 allowed = allowed & ~(limit.counts(members, self.n_users, self.n_servers) & needs)
         if allowed is not self.eligible:
             self._given = {"eligible": self.eligible, "task_limits": self.task_limits}
-            nowhere = ~allowed.any(axis=1)
+            nowhere: Bool = ~np.asarray(allowed.any(axis=1))
             self.eligible = validation.frozen(np.where(nowhere[:, None], self.eligible, allowed))
             self.task_limits = validation.frozen(np.where(nowhere, 0.0, self.task_limits))
 
@@ -285,14 +283,20 @@ class Instance:
 
     def _arguments(self) -> dict[str, Any]:
         kept = ("capacities", "counts", "server_types", "units", "notes", "limits", *PER_USER)
-        return {name: getattr(self, name) for name in kept} | self._given | dict(
-            weights=self._with_teams(self.own_weights, self.team_weights),
-            users=self.users if self.team_weights or self.team_guarantees or self.limits else self._users,
-            resources=self._resources,
-            servers=self._given_servers,
-            teams=self.teams or None,
-            innermost_first=None,
-            guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self.derived.has_guarantees else None,
+        return (
+            {name: getattr(self, name) for name in kept}
+            | self._given
+            | dict(
+                weights=self._with_teams(self.own_weights, self.team_weights),
+                users=self.users if self.team_weights or self.team_guarantees or self.limits else self._users,
+                resources=self._resources,
+                servers=self._given_servers,
+                teams=self.teams or None,
+                innermost_first=None,
+                guarantees=self._with_teams(self.guarantees, self.team_guarantees)
+                if self.derived.has_guarantees
+                else None,
+            )
         )
 
     def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:

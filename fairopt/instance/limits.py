@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
-from fairopt.instance.validation import instead, taken
+from fairopt.instance.validation import NOT_NEGATIVE, instead, taken
 from fairopt.runtime.arrays import Bool, Float
 
 
@@ -107,8 +107,7 @@ def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: 
     if resource not in resources:
         raise InvalidInstance(f"a limit names an unknown resource {resource!r}; {nearest(str(resource), resources)}")
     if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not taken(amount):
-        fix = "give a finite number >= 0"
-        fix = instead(amount, fix, resource) if isinstance(amount, (int, float, np.number)) else fix
+        fix = instead(amount, NOT_NEGATIVE, resource)
         raise InvalidInstance(f"the amount of a limit on {resource!r} is {amount!r}; {fix}")
     for who in of:
         if who not in known:

@@ -18,7 +18,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.hostlists import hosts
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
-SPREAD = 1e100  # largest ratio of weights
+POSITIVE, NOT_NEGATIVE = "give a positive finite number", "give a finite number >= 0"
 
 # The numbers of an instance, zeros and infinite limits aside. Thus a demand per capacity is within 1e-120 to 1e120, a
 # level (the tasks per weight at which a resource is full) within 1e-180 to 1e180 times the number of users, and squares
@@ -81,7 +81,7 @@ def fractions_in(values: Any, name: str) -> dict[float, Fraction | None]:
         except (OverflowError, ValueError):  # refused later, or infinite
             continue
         if key == 0 != exact:
-            raise InvalidInstance(f"{name} hold {number}; {instead(exact, '', name)}")
+            raise InvalidInstance(f"{name} hold {str(number)[:30]}; {instead(exact, '', name)}")
         if isinstance(number, Fraction) or exact != Fraction(repr(key)):
             found[key] = exact if found.get(key, exact) == exact else None
     return found
@@ -269,9 +269,9 @@ def taken(numbers: Any) -> Any:
     return (numbers == 0) | ((numbers >= SMALLEST) & (numbers <= LARGEST))
 
 
-def instead(number: float, fix: str, what: str) -> str:
-    """What to give instead of a number that is not taken: the fix, or another unit of what it counts."""
-    if taken(number) or not 0 < number < np.inf:
+def instead(number: Any, fix: str, what: str) -> str:
+    """What to give instead of something wrong: the fix, or for a number that is not `taken` another unit."""
+    if np.ndim(number) or isinstance(number, str) or taken(number) or not 0 < number < np.inf:
         return fix
     return f"numbers other than 0 lie between 1e-60 and 1e60: count {what} in another unit"
 
@@ -290,8 +290,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
             )
             if len(at) == 3 or name == "capacities":
                 place += f" on server {rest[-1]!r}"
-            fix = instead(array[at], "give a finite number >= 0", resource)
-            raise InvalidInstance(f"{name} {place} is {array[at]}; {fix}")
+            raise InvalidInstance(f"{name} {place} is {array[at]}; {instead(array[at], NOT_NEGATIVE, resource)}")
     flat = demands if demands.ndim == 2 else demands.max(axis=1, initial=0.0)
     empty = ~(flat.any(axis=1))
     if empty.any():
@@ -317,17 +316,6 @@ def check_per_user(array: Float, name: str, right: Bool, fix: str, users: Sequen
         raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {instead(array[j], fix, what)}")
 
 
-def check_spread(weights: Float, users: Sequence[str]) -> None:
-    """Check that weights do not differ by more than floats can resolve."""
-    smallest, largest = weights.min(initial=np.inf), weights.max(initial=0.0)
-    if smallest < largest / SPREAD:
-        one, other = (users[int(find(weights))] for find in (np.argmin, np.argmax))
-        raise InvalidInstance(
-            f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
-            "times as much, which floats cannot resolve; give weights that are nearer, or leave the user out"
-        )
-
-
 def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
     """Counts as integers >= 1, one per server row; 1 by default."""
     if counts is None:
@@ -344,12 +332,11 @@ def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[
 
 def weights_of_teams(given: Mapping[str, Any]) -> dict[str, float]:
     """Weights by team, positive and finite."""
-    out, fix = {}, "give a positive finite number"
+    out = {}
     for team, weight in given.items():
         number = as_floats(weight, f"weights of team {team!r}")
         if number.ndim or number == 0 or not taken(number):
-            fix = instead(number, fix, "weights") if number.ndim == 0 else fix
-            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; {fix}")
+            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; {instead(number, POSITIVE, 'weights')}")
         out[team] = float(number)
     return out
 
@@ -375,8 +362,7 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
             named.add(name)
             number = as_floats(amount, f"guarantees of team {team!r}")
             if number.ndim or not taken(number):
-                fix = "give a finite number >= 0"
-                fix = instead(number, fix, name) if number.ndim == 0 else fix
+                fix = instead(number, NOT_NEGATIVE, name)
                 raise InvalidInstance(f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; {fix}")
             some[name] = float(number)
         if any(some.values()):
@@ -503,8 +489,9 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
     bad = ~taken(out)
     if bad.any():
         j, s = (int(k) for k in np.argwhere(bad)[0])
-        fix = instead(out[j, s], "give a finite number >= 0", "tasks" if name == "held" else name)
-        raise InvalidInstance(f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r} is {out[j, s]}; {fix}")
+        place = f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r}"
+        fix = instead(out[j, s], NOT_NEGATIVE, "tasks" if name == "held" else name)
+        raise InvalidInstance(f"{place} is {out[j, s]}; {fix}")
     return out
 
 

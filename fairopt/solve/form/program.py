@@ -269,8 +269,9 @@ class Program:
     def size(self) -> Float:
         """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
 
-        At least its lower bound, and its part of what its team is guaranteed: with smaller units solvers reported
-        infeasibility (weights of 1 and 1e12). Weights count as far as the objective compares those who have them.
+        At least its lower bound, its part of what its team is guaranteed, and of what rows require of several: with
+        smaller units solvers reported infeasibility (weights of 1 and 1e12). Weights count as far as the objective
+        compares those who have them.
         """
         instance = self.instance
         mu = instance.dominant_shares
@@ -281,6 +282,13 @@ class Program:
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
                     size[j] = max(size[j], x)
+        for block in filter(is_ours, self.rest):
+            for rows in () if isinstance(block, (ManyRows, MadeRows)) else [r.rows for r in self.rows_of(block) or ()]:
+                table = sp.coo_array(rows.per_task)
+                asks = (table.data < 0) & (rows.right[table.row] < 0)
+                row, user = table.row[asks], self.pairs.user[table.col[asks]]
+                part = rows.right[row] / table.data[asks] / np.bincount(row, minlength=1)[row]
+                np.maximum.at(size, user, np.minimum(part, self.most[user]))
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property

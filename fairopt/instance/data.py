@@ -1215,6 +1215,10 @@ class Derived:
         instance = self.instance
         return instance if instance.taken_from is None else instance.taken_from[0]
 
+    def given(self, name: str) -> Any:
+        """Task limits, eligibility or others as they were given, without what limits of 0 rule out."""
+        return self.instance._given.get(name, getattr(self.instance, name))
+
     @property
     def total_weight(self) -> float:
         """The sum of the weights of all users."""
@@ -1369,7 +1373,7 @@ def _again(
 
 def entries_of(instance: Instance) -> dict[str, Any]:
     """The entries of `Instance.to_dict`, with arrays and tuples instead of lists."""
-    eligible, most = (instance._given.get(name, getattr(instance, name)) for name in ("eligible", "task_limits"))
+    eligible, most = map(instance.derived.given, ("eligible", "task_limits"))
     limits = most.astype(object)
     limits[np.isinf(most)] = None
     entries = {

@@ -153,7 +153,8 @@ def test_multiples_of_the_prices_of_max_min_prove_the_same_gap(factor: float) ->
     instance = fo.Instance(demands, [[1.4e-58, 1.6e-40], [1.4e-59, 7e-41]], weights=[4, 0.5, 0.5])
     program = Program(instance, fo.MaxMin(), ())
     proposal = next(alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
-    assert isinstance(proposal.evidence, LevelPrices)
+    assert isinstance(proposal.evidence, LevelPrices) and proposal.tasks is not None
+    proposal = replace(proposal, tasks=proposal.tasks / 2)
     other = replace(proposal, evidence=replace(proposal.evidence, prices=factor * proposal.evidence.prices))
     gap = gate.judge(program, proposal).gap
     assert gap > 0.1 and gate.judge(program, other).gap == pytest.approx(gap, rel=1e-9)

@@ -337,8 +337,8 @@ WILD = {  # each raised an error when it was solved or saved, or was not proved
         [[6e23], [8e-49]],
         {"task_limits": [6e-58, 5e-47]},
     ),
-    "levels": (fo.MaxMin(fo.Tasks()), [[3e60, 2e-57], [8e-60, 1e-58]], [5e54, 1e27], {}),
-    "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e73]], [5e-57], {"task_limits": [7e45]}),
+    "levels": (fo.MaxMin(fo.Tasks()), [[3e59, 2e-57], [8e-60, 1e-58]], [5e54, 1e27], {}),
+    "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e59]], [5e-57], {"task_limits": [7e45]}),
     "tasks": (fo.AlphaFair(0.5), [[1e54], [4e27], [1e-60]], [[2e59], [8e-12]], {"task_limits": [3e4, 6e40, 8e31]}),
 }
 

@@ -19,14 +19,8 @@ from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import TINY
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
-
-
-def in_range(weights: Float) -> Float:
-    """Weights divided by a power of two, so that the largest is between 1 and 2; only their ratios matter."""
-    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=TINY))[1] - 1)
 
 
 class _View:

@@ -27,7 +27,7 @@ from fairopt.blocks.base import (
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
 from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model, Pairs, Point, in_range
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
@@ -276,7 +276,7 @@ class Program:
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        weights = in_range(self.compared_weights)
+        weights = self.compared_weights
         size = instance.derived.common_level(best, weights) * weights / best
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights

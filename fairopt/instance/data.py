@@ -283,20 +283,15 @@ class Instance:
 
     def _arguments(self) -> dict[str, Any]:
         kept = ("capacities", "counts", "server_types", "units", "notes", "limits", *PER_USER)
-        return (
-            {name: getattr(self, name) for name in kept}
-            | self._given
-            | dict(
-                weights=self._with_teams(self.own_weights, self.team_weights),
-                users=self.users if self.team_weights or self.team_guarantees or self.limits else self._users,
-                resources=self._resources,
-                servers=self._given_servers,
-                teams=self.teams or None,
-                innermost_first=None,
-                guarantees=self._with_teams(self.guarantees, self.team_guarantees)
-                if self.derived.has_guarantees
-                else None,
-            )
+        given = {name: getattr(self, name) for name in kept} | self._given
+        return given | dict(
+            weights=self._with_teams(self.own_weights, self.team_weights),
+            users=self.users if self.team_weights or self.team_guarantees or self.limits else self._users,
+            resources=self._resources,
+            servers=self._given_servers,
+            teams=self.teams or None,
+            innermost_first=None,
+            guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self.derived.has_guarantees else None,
         )
 
     def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:

@@ -302,10 +302,10 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
 
 def check_totals(capacities: Float, labels: Labels) -> None:
     """Check that the capacities of all servers together are `taken`, since policies compare shares of them."""
-    for total, resource in zip(capacities, labels.resources, strict=True):
-        if not taken(total):
-            fix = instead(total, "give less", resource)
-            raise InvalidInstance(f"capacities of resource {resource!r} on all servers are {total:g} together; {fix}")
+    for i in np.flatnonzero(~taken(capacities)):
+        total, name = capacities[i], labels.resources[i]
+        fix = instead(total, NOT_NEGATIVE, name)
+        raise InvalidInstance(f"capacities of resource {name!r} on all servers are {total:g} together; {fix}")
 
 
 def check_per_user(array: Float, name: str, right: Bool, fix: str, users: Sequence[str]) -> None:

@@ -302,7 +302,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
 
 def check_totals(capacities: Float, labels: Labels) -> None:
     """Check that the capacities of all servers together are `taken`, since policies compare shares of them."""
-    for i in np.flatnonzero(~taken(capacities)):
+    for i in np.flatnonzero(~taken(capacities)).tolist():
         total, name = capacities[i], labels.resources[i]
         fix = instead(total, NOT_NEGATIVE, name)
         raise InvalidInstance(f"capacities of resource {name!r} on all servers are {total:g} together; {fix}")

@@ -33,7 +33,7 @@ rows     Conditions of one's own with rows of sizes from 1e-8 to 1e8: given, req
 language Known notions as users write them: terms, functions, `Rows`, variables of one's own.
 load     Answers of all notions, saved and loaded: what `save` wrote may not be refused.
 edited   The same, with all tasks halved in the file: that may not be certified.
-wild     Weights, capacities and tasks in units of 1e-298 to 1e298. Errors that name the range of floats are true.
+wild     Weights, capacities and tasks in units of 1e-58 to 1e58. Errors that name the range of floats are true.
 lies     The same, with tasks or evidence of the methods spoilt before the gate, or such tasks read.
 
 Without ``--seconds`` each category gets ``--draws``; with it each gets those first, and what time is left goes to the

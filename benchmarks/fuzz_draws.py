@@ -613,7 +613,7 @@ def scales(rng: Rng) -> Draw:
     return Draw(given, a_policy(rng, *sizes(given)))
 
 
-EXPONENTS = (0, 0, 0, 1, -1, 43, -43, 330, -330, 520, -520, 830, -830, 990, -990)  # of 2
+EXPONENTS = (0, 0, 0, 1, -1, 43, -43, 66, -66, 100, -100, 150, -150, 194, -194)  # of 2
 
 
 def wild(rng: Rng) -> Draw:
@@ -643,7 +643,7 @@ def _wild(rng: Rng, *how: Any) -> Draw:
         given.pop("task_limits", None)
     given.setdefault("weights", [1] * n)
     if isinstance(objective, (fo.Leximin, fo.MaxMin, fo.OrderedWeighted)) and rng.random() < 0.3:
-        given["weights"] = in_units(given["weights"], [int(one_of(rng, *EXPONENTS[:5])) * 3 for _ in range(n)])
+        given["weights"] = in_units(given["weights"], [int(one_of(rng, *EXPONENTS[:7])) * 3 for _ in range(n)])
     while True:
         weight, task = int(one_of(rng, *EXPONENTS)), int(one_of(rng, *EXPONENTS))
         if type(objective).__name__ == "Sum":  # its parts grow at different rates
@@ -677,10 +677,10 @@ def in_units(values: Any, exponent: Any) -> Any:
 
 
 def held(values: Any) -> bool:
-    """Whether floats hold numbers in all their digits."""
+    """Whether an instance takes numbers, and their sums over 1,000 servers."""
     if isinstance(values, list):
         return all(map(held, values))
-    return values is None or values == 0 or 1e-300 < values < 1e300
+    return values is None or values == 0 or 1e-60 <= values <= 1e57
 
 
 def rounded(values: Any) -> Any:

@@ -5,6 +5,7 @@ import copy
 import math
 import pickle
 import re
+from fractions import Fraction
 from operator import attrgetter
 
 import numpy as np
@@ -755,16 +756,36 @@ def test_masked_numbers_are_refused():
     assert Instance(np.ma.masked_array([[1.0, 2.0]]), [1, 1]).demands.tolist() == [[1, 2]]
 
 
-def test_weights_that_are_too_far_apart_are_refused_with_both_users() -> None:
-    with pytest.raises(InvalidInstance, match=r"user 'web' is 1e-60, and of user 'batch' 1e\+60, more than 1e\+100"):
-        two_users(weights=[1e60, 1e-60])
-    assert two_users(weights=[1e300, 1e250]).weights.tolist() == [1e300, 1e250]
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"demands": [[1, 1e61], [1, 1]]}, "demands of user 'batch' for resource 'memory' is 1e+61"),
+        ({"demands": [[1, 1], [9e-61, 1]]}, "demands of user 'web' for resource 'cpu' is 9e-61"),
+        ({"demands": [[Fraction(1, 10**400), 1], [1, 1]]}, "demands hold 1/1000"),
+        ({"demands": [[[1, 1]], [[1, 1e90]]]}, "for resource 'memory' on server 'pool' is 1e+90"),
+        ({"capacities": [1e61, 1]}, "capacities of resource 'cpu' on server 'pool' is 1e+61"),
+        ({"capacities": [1, 5e-324]}, "capacities of resource 'memory' on server 'pool' is 5e-324"),
+        ({"capacities": [[1e60, 1]], "counts": [2]}, "capacities of resource 'cpu' on all servers are 2e+60 together"),
+        ({"weights": [1e61, 1]}, "weights of user 'batch' is 1e+61"),
+        ({"teams": {"team": ["a", "a"]}, "weights": {"a": 1e-61}}, "weights of team 'a' is 1e-61"),
+        ({"task_limits": [1, 1e-61]}, "task_limits of user 'web' is 1e-61"),
+        ({"guarantees": [1e61, 0]}, "guarantees of user 'batch' is 1e+61"),
+        ({"teams": {"team": ["a", "a"]}, "guarantees": {"a": {"cpu": 1e61}}}, "guarantees of team 'a' for resource"),
+        ({"rates": [[1], [1e61]]}, "rates of user 'web' on server 'pool' is 1e+61"),
+        ({"held": [1, 1e-61]}, "held of user 'web' on server 'pool' is 1e-61"),
+        ({"limits": [{"resource": "cpu", "amount": 1e61, "of": ["web"]}]}, "the amount of a limit on 'cpu' is 1e+61"),
+    ],
+)
+def test_numbers_beyond_1e60_are_refused_by_name_with_the_unit_to_change(changes, words) -> None:
+    given = {"demands": [[1, 1], [1, 1]], "capacities": [4, 4], "users": ["batch", "web"], **changes}
+    with pytest.raises(InvalidInstance, match=re.escape(words) + ".*between 1e-60 and 1e60: count .* in another unit"):
+        Instance(**given, resources=["cpu", "memory"])
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_common_level_below_the_range_of_floats_is_zero_without_a_warning() -> None:
-    instance = Instance([[1], [1]], [1e300], weights=[1e20, 1e20])
-    assert instance.derived.common_level(instance.dominant_shares) == 0
+def test_the_ends_of_the_range_zeros_and_limits_without_end_are_taken() -> None:
+    made = Instance([[1e60, 0], [1e-60, 1]], [1e60, 1e-60], weights=[1e-60, 1e60], task_limits=[np.inf, 0])
+    assert made.weights.tolist() == [1e-60, 1e60]
+    assert Instance(np.array([[1e-40]], dtype=np.float32), [1e38]).demands.dtype == np.float32
 
 
 # -- tasks that run now ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Limits on what users and teams take together: kept by every policy, in files, and proved from them."""
 
 import json
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_limits_are_in_files_of_json_and_tables_refuse_them(tmp_path):
     ("limit", "message"),
     [
         (3, "limits hold 3; give dicts such as"),
-        ({"resource": "cpu", "amount": 0, "of": ["x"]}, "is 0; give a finite number above 0"),
+        ({"resource": "cpu", "amount": -1, "of": ["x"]}, "is -1; give a finite number >= 0"),
         ({"resource": "cpu", "amount": 1, "of": ["w"]}, "unknown user or team 'w'"),
         ({"resource": "disk", "amount": 1, "of": ["x"]}, "unknown resource 'disk'"),
         ({"resource": "cpu", "amount": 1, "of": {"x": ["s9"]}}, "unknown server 's9'; did you mean"),
@@ -203,3 +204,54 @@ def test_limits_that_cannot_bind_now_count_after_changes():
     assert more.n_servers == 2 and more.limits == cluster.limits
     grown = more.replace(capacities=[[16], [8]])
     assert fo.HDRF().allocate(grown).tasks.sum() == pytest.approx(16)
+
+
+ON_S1_S2 = [{"name": "no cpu here", "resource": "cpu", "amount": 0, "of": {"x": ["s1", "s2"], "d": None}}]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [fo.DRF(), fo.HDRF(), fo.FDS(2), fo.MostTasks(), fo.Policy(fo.Leximin(fo.OfTeam())), fo.Policy(fo.MaxMin())],
+)
+def test_a_limit_of_0_rules_out_servers_and_who_can_run_nowhere_takes_no_part(policy, tmp_path):
+    made = cluster(limits=ON_S1_S2)
+    by_hand = cluster(
+        limits=None,
+        eligible={"a": ["s3"], "b": ["s3"]},
+        task_limits=[np.inf, np.inf, np.inf, 0],
+    )
+    answer, right = policy.allocate(made), policy.allocate(by_hand)
+    np.testing.assert_allclose(answer.objective, right.objective, rtol=1e-6)
+    assert answer.certificate.ok and not answer.tasks[3] and not answer.tasks_by_server[:2, :2].any()
+    path = answer.save(tmp_path / "answer.json")
+    assert fo.verify(path, made).ok and fo.Allocation.load(path).certificate.ok
+    data = json.loads(path.read_text())
+    tasks = data["tasks_by_server"]
+    tasks[3][0] = 0.25
+    path.write_text(json.dumps(data))
+    assert not fo.verify(path).ok
+
+
+def test_a_limit_of_0_is_kept_by_exact_answers_and_on_a_pool(tmp_path):
+    pool = fo.Instance([[1], [1], [2]], [12], limits=[{"resource": "resource1", "amount": 0, "of": ["user2"]}])
+    for policy, right in ((fo.DRF(), [6, 0, 3]), (fo.MostTasks(), [12, 0, 0])):
+        answer = policy.allocate(pool, exact=True)
+        assert answer.exact_tasks.sum(axis=1).tolist() == right == pytest.approx(policy.allocate(pool).tasks.tolist())
+        assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+def test_a_limit_of_0_is_in_files_and_gone_without_it(tmp_path):
+    made = cluster(limits=ON_S1_S2, task_limits={"a": 3})
+    fo.datasets.write(made, tmp_path / "made.json")
+    assert fo.read(tmp_path / "made.json") == made == pickle.loads(pickle.dumps(made))
+    assert made.to_dict()["task_limits"] == [3, None, None, None] and made.task_limits.tolist()[3] == 0
+    for some in (made, made.select_users([0, 3]), made.select_users([3])):
+        again = some.replace(limits=())
+        assert again.eligible[:, :2].all() and (again.task_limits > 0).all()
+
+
+def test_a_limit_of_0_is_what_explanations_and_changes_name():
+    answer = fo.DRF().allocate(cluster(limits=ON_S1_S2))
+    assert str(answer.explain("d")) == "d gets no tasks: the limit on no cpu here is 0."
+    found = fo.what_if(fo.DRF(), answer.instance, limits=[{**ON_S1_S2[0], "amount": 2}])
+    assert "limit on no cpu here 2 instead of 0" in str(found) and "task limit" not in str(found)

@@ -400,12 +400,14 @@ class ByUser(Mapping[str, Any]):
         return repr(self._values)
 
 
+MOST = 1e120  # tasks that fit: a capacity of at most 1e60, and 1e-60 of it for each; no number of a block is larger
+
 # Blocks keep arrays as tuples, and dicts as `ByUser`.
 PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any]
 
 
 def per_user_parameter(value: Any, name: str) -> PerUser:
-    """A scalar, array or dict by user in immutable form; `InvalidBlock` unless all numbers are finite and >= 0."""
+    """A scalar, array or dict by user in immutable form; `InvalidBlock` unless all numbers are from 0 to `MOST`."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
@@ -427,11 +429,11 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
         raise InvalidBlock(f"{name} is {brief(value)}; give a number, an array by user or a dict by user") from error
-    bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
+    bad = np.flatnonzero(np.atleast_1d(~((numbers >= 0) & (numbers <= MOST))))
     if len(bad):
         user = repr(list(frozen)[bad[0]]) if isinstance(frozen, ByUser) else f"user number {bad[0] + 1}"
         whose = "" if isinstance(frozen, float) else f" for {user}"
-        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= 0")
+        raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers from 0 to {MOST:g}")
     return frozen
 
 

@@ -208,8 +208,8 @@ def limited_units(instance: Instance) -> Iterator[Float]:
 
 def beyond_limits(instance: Instance, tasks: Float) -> float:
     """By how much tasks (n_users, n_servers) exceed a limit, relative to it."""
-    over = [
-        float((units * tasks).sum()) / limit.amount - 1
-        for limit, units in zip(instance.limits, limited_units(instance), strict=True)
-    ]
-    return max([0.0, *over])
+    over = 0.0
+    for limit, units in zip(instance.limits, limited_units(instance), strict=True):
+        used = float((units * tasks).sum())
+        over = max(over, used / limit.amount - 1 if limit.amount else np.inf if used else 0.0)
+    return over

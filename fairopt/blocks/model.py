@@ -14,19 +14,13 @@ import numpy as np
 from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
-from fairopt.blocks.shares import Share, best_server, require_level, require_share
-from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.blocks.shares import BEYOND, Share, best_server, require_share
+from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import TINY
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
-
-
-def in_range(weights: Float) -> Float:
-    """Weights divided by a power of two, so that the largest is between 1 and 2; only their ratios matter."""
-    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=TINY))[1] - 1)
 
 
 class _View:
@@ -46,12 +40,14 @@ class _View:
     def level(self, share: Share) -> float:
         """An estimate of the max-min level of a share, the unit in which objectives are solved.
 
-        Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
+        Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is no float.
         """
         numbers = share._numbers(self.instance)
         c = best_server(numbers.per_task, self.instance)
         level = self.instance.derived.common_level(c, numbers.weights_of_users)
-        return require_level(level, share, self.instance if share._is_plain else None)
+        if not 0 < level < np.inf:
+            raise OutOfDomain(f"shares per weight, {share!r} / weight, are about {level:.3g}, {BEYOND}")
+        return level
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""

@@ -269,8 +269,7 @@ class Power(Kind):
         return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(relative)) / power
 
     def value(self, share: Share, point: Point) -> float:
-        """Minus infinity if a share is zero (alpha >= 1) or the value overflows; `OutOfDomain` as for `level`."""
-        point.level(share)
+        """Minus infinity if a share is zero (alpha >= 1) or the value overflows."""
         w, power = point.weights_of(share), 1.0 - self.alpha
         z = point.share(share) / w
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -38,11 +38,10 @@ __all__ = [
 ]
 
 
-# Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
-LEVELS = 1e-280, 1e280
-
-SMALLEST = 1e-305  # smaller floats lose digits, themselves or in products
-BEYOND = "outside the range of floats (1e-305 to 1e308); count its tasks or resources in other units"
+# The shares of a task. Ratios of demands and capacities are within 1e-120 to 1e120, and products of them may not be.
+# Times tasks and per weight, these are floats with all their digits.
+SMALLEST, LARGEST = 1e-200, 1e200
+BEYOND = "outside the range that floats compare (1e-200 to 1e200); count its tasks or resources in other units"
 PART = 4_096  # users evaluated together in the search for a positive share
 
 # Coefficients by the ids of share and instance, which are kept alive so that ids stay unique.
@@ -182,8 +181,8 @@ class Share(Block):
         Raises
         ------
         OutOfDomain
-            If a coefficient is zero and shares are compared: max-min would give the user everything or nothing. If a
-            share of fairopt's is outside the range of floats, such as a product of three ratios of 1e-110.
+            If a coefficient is zero and shares are compared: max-min would give the user everything or nothing. If one
+            is not within 1e-200 to 1e200, such as a product of two ratios of 1e-110.
         InvalidBlock
             If `per_task` returns another shape, a negative number or NaN.
         """
@@ -191,11 +190,11 @@ class Share(Block):
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         least = c.min(initial=np.inf)
-        if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) < np.inf:
+        if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) <= LARGEST:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
-        lost = relevant & ((c == np.inf) | ((c > 0) & (c < SMALLEST)))
-        if is_ours(self) and lost.any():
+        lost = relevant & (c > 0) & ~((c >= SMALLEST) & (c <= LARGEST))
+        if lost.any() and (is_ours(self) or c[lost][0] < np.inf):
             j = int(np.argwhere(lost)[0][0])
             raise OutOfDomain(f"user {instance.users[j]!r} has {self!r} of {c[lost][0]:.3g} per task, {BEYOND}")
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))
@@ -798,25 +797,3 @@ def _limits_of_slices(instance: Instance) -> Float:
     """Each user's task limit over the tasks on its slice; infinite for a limit of 0, with which it takes no part."""
     slices = instance.weights / instance.derived.total_weight * instance.tasks_alone.sum(axis=1)
     return np.where(instance.task_limits > 0, instance.task_limits / slices, np.inf)
-
-
-def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
-    """The level at which shares per weight use up a resource; `OutOfDomain` if it is not within `LEVELS`."""
-    least, most = LEVELS
-    if least < level < most:
-        return level
-    why = (
-        f"shares per weight, {share!r} / weight, are about {level:.3g}, "
-        f"outside the range of floats ({least:g} to {most:g})"
-    )
-    if instance is not None:
-        with np.errstate(all="ignore"):
-            c = best_server(share.coefficients(instance), instance)
-            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.derived.cheapest_ratios.max(axis=1)
-            j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
-        why += (
-            f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
-        )
-    raise OutOfDomain(
-        f"{why}; divide all weights by a common number (only their ratios matter), or count tasks in other units"
-    )

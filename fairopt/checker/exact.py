@@ -218,7 +218,7 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tupl
     `Fault` if they are not proved. Of several tiers, the value is that of the first; None for bundles.
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
-    if cluster.together and (policy.name == "HDRF" or decides_bundles(policy)):
+    if cluster.together and cluster.active and (policy.name == "HDRF" or decides_bundles(policy)):
         raise CannotCheck(f"its instance has limits, which exact answers of {policy.name} do not keep")
     if policy.name == "HDRF":
         if faults := broken_exactly(cluster, []):

@@ -34,7 +34,7 @@ from .numbers import (
 from .outcome import CannotCheck, Clock, Fault
 from .policy import COMPOSED, PARAMETERS, Block
 
-SPREAD = 10**100  # largest ratio of weights of an instance
+WIDEST = 201  # 2^200 is above 1e60
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
 
 
@@ -83,13 +83,15 @@ class Cluster:
         needs = [d for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
-        for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
+        for what, values in {"demands": needs, "weights": self.own_weights, "capacities": has, "rates": speeds}.items():
             if any(v.n < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
+            if any(v.n and abs(v.n.bit_length() - v.d.bit_length()) > WIDEST for v in values):
+                raise Fault(f"{what} hold a number beyond 1e60 or below 1e-60; no instance has these")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
-        if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
-            raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
+        if max(self.counts, default=1) > 1 << 53:
+            raise Fault("a count exceeds 2^53; no instance has these")
         everyone = [[True] * servers]
         allowed = everyone * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
@@ -110,6 +112,7 @@ class Cluster:
             if not may or not all(any(needs[s]) for s in (may if self.by_server else may[:1])):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
             self.open.append(everywhere if len(may) == servers else may)
+        self.together = self._limits_of_several(instance)
         self.active = [j for j in range(n) if self.limits[j] != 0]
         least = together(self.guarantees, self.limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
@@ -132,25 +135,28 @@ class Cluster:
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
-        self.together = self._limits_of_several(instance)
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
 
     def _limits_of_several(self, instance: Mapping[str, Any]) -> list[Together]:
-        """The limits on what users take together."""
+        """The limits on what users take together; those of 0 close servers, and limit to 0 who can run nowhere."""
         out, members = list[Together](), self.members | {user: [j] for j, user in enumerate(self.users)}
         for given in instance.get("limits") or ():
             check_keys(given, ("name", "resource", "amount", "of"), "a limit")
             name, amount = str(given["name"]), number(given["amount"], "the amount of a limit", 0)
-            if not amount:
-                raise Fault(f"the limit {name!r} is 0, as no instance has it")
             pairs = set[Pair]()
             for who, where in given["of"].items():
                 if who not in members or (where is not None and {*where} - {*instance["servers"]}):
                     raise Fault(f"the limit {name!r} names an unknown user, team or server")
                 rows = [s for s, server in enumerate(instance["servers"]) if where is None or server in where]
-                pairs |= {(j, s) for j in members[who] if j in self.active for s in {*rows} & {*self.open[j]}}
+                pairs |= {(j, s) for j in members[who] for s in rows}
             out.append(Together(name, self.resource(given["resource"]), amount, frozenset(pairs)))
+        closed = {(j, s) for one in out if not one.amount for j, s in one.pairs if self.demands[j][s][one.resource]}
+        for j in sorted({j for j, _ in closed}):
+            left = [s for s in self.open[j] if (j, s) not in closed]
+            self.open[j], self.limits[j] = (left, self.limits[j]) if left else (self.open[j], ZERO)
+        runs = {(j, s) for j, servers in enumerate(self.open) if self.limits[j] != 0 for s in servers}
+        out = [one._replace(pairs=one.pairs & runs) for one in out]
         if len({one.name for one in out}) < len(out):
             raise Fault("two limits have one name")
         return out

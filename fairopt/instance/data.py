@@ -26,7 +26,6 @@ from fairopt.runtime.lazy import later
 
 T = TypeVar("T")
 
-POSITIVE = "give a positive finite number"
 PER_USER = ("demands", "task_limits", "eligible", "guarantees", "rates", "held")  # beside weights
 FRACTIONAL = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # arguments that are numbers
 
@@ -82,7 +81,8 @@ class Instance:
     limits : sequence of dict, optional
         The most that users take together of a resource, on some servers or all of them, as ``{"name": "a100 of
         vision", "resource": "gpu", "amount": 8, "of": {"vision": ["a100-1"]}}``: by user or team the labels of the
-        servers that count, None for all. Policies of blocks and `HDRF` keep them, as they do capacities.
+        servers that count, None for all. Policies of blocks and `HDRF` keep them, as they do capacities. Where an
+        amount is 0, those who need the resource are not eligible, and have a task limit of 0 if they can run nowhere.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class Instance:
         self.merged_from: Instance | None = None  # before identical servers were merged
         # numbers that floats round, by argument and float, for exact answers
         self._fractions: dict[str, dict[float, Fraction | None]] = {
-            name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name]))
+            name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name], name))
         }
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
@@ -184,21 +184,22 @@ class Instance:
         self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self.by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
-        validation.check_per_user(own, "weights", (own > 0) & (own < np.inf), POSITIVE, names.users)
+        validation.check_per_user(own, "weights", (own != 0) & validation.taken(own), validation.POSITIVE, names.users)
         self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
         self.own_weights = own  # before weights of teams are divided among their members
         self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
-        validation.check_spread(self.weights, names.users)
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
         most = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(most)
-        validation.check_per_user(most, "task_limits", most >= 0, "give 0 or more, or None", names.users)
+        right = validation.taken(most) | (most == np.inf)
+        validation.check_per_user(most, "task_limits", right, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
+        validation.check_totals(self.total_capacities, names)
         of_users, of_teams = self.by_user_or_team(values["guarantees"], "guarantees")
         validation.refuse_units_of_users(of_users)
         floors = self.per_user(of_users, "guarantees", default=0.0)
-        finite = (floors >= 0) & (floors < np.inf)
-        validation.check_per_user(floors, "guarantees", finite, "give a finite number of tasks >= 0", names.users)
+        fix = "give a finite number of tasks >= 0"
+        validation.check_per_user(floors, "guarantees", validation.taken(floors), fix, names.users)
         self.guarantees: Float = validation.frozen(floors)
         self.team_guarantees: dict[str, dict[str, float]] = validation.guarantees_of_teams(of_teams, names.resources)
         self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)
@@ -207,9 +208,24 @@ class Instance:
         self.eligible: Bool = validation.frozen(allowed)
         self.held: Float | None = self._held(values["held"])
         self.limits: tuple[Limit, ...] = ()
+        self._given: dict[str, Any] = {}  # task limits and eligibility without what limits of 0 rule out
         if limits:
             self.limits = limits_of(limits, [*names.users, *self.teams.names], names.resources, names.servers)
+            self._apply_limits_of_zero()
         self._checked = True
+
+    def _apply_limits_of_zero(self) -> None:
+        """Make users not eligible where limits of 0 leave them nothing, and limit those to 0 who can run nowhere."""
+        members, allowed = {user: j for j, user in enumerate(self.users)} | dict(self.teams.names), self.eligible
+        for limit in self.limits:
+            if limit.amount == 0:
+                needs = self.per_server_demands[:, :, self.resource_index(limit.resource)] > 0
+                allowed = allowed & ~(limit.counts(members, self.n_users, self.n_servers) & needs)
+        if allowed is not self.eligible:
+            self._given = {"eligible": self.eligible, "task_limits": self.task_limits}
+            nowhere: Bool = ~np.asarray(allowed.any(axis=1))
+            self.eligible = validation.frozen(np.where(nowhere[:, None], self.eligible, allowed))
+            self.task_limits = validation.frozen(np.where(nowhere, 0.0, self.task_limits))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._checked and not name.startswith("_"):
@@ -267,9 +283,10 @@ class Instance:
 
     def _arguments(self) -> dict[str, Any]:
         kept = ("capacities", "counts", "server_types", "units", "notes", "limits", *PER_USER)
-        return {name: getattr(self, name) for name in kept} | dict(
+        given = {name: getattr(self, name) for name in kept} | self._given
+        return given | dict(
             weights=self._with_teams(self.own_weights, self.team_weights),
-            users=self.users if self.team_weights or self.team_guarantees else self._users,
+            users=self.users if self.team_weights or self.team_guarantees or self.limits else self._users,
             resources=self._resources,
             servers=self._given_servers,
             teams=self.teams or None,
@@ -382,7 +399,7 @@ class Instance:
             "innermost_first": [*labels] or None,
             "weights": self._with_teams(self.own_weights, self.team_weights),
             "guarantees": floors,
-            "eligible": np.vstack([self.eligible, np.ones((n, self.n_servers), dtype=np.bool_)]),
+            "eligible": np.vstack([before["eligible"], np.ones((n, self.n_servers), dtype=np.bool_)]),
             "task_limits": None,
         }
         for name in ("weights", "guarantees"):
@@ -475,7 +492,10 @@ class Instance:
         """The instance with the users of some rows, under these labels."""
         teams = self.teams.take(rows)
         kept = teams.names if self.team_weights or self.team_guarantees else {}
-        part = self.replace(**self.derived.of_users(rows), weights=self.own_weights[rows], users=users, teams=teams)
+        if users is None and self.limits:  # which name users
+            users = [self.users[j] for j in rows]
+        given = self.derived.of_users(rows) | {name: array[rows] for name, array in self._given.items()}
+        part = self.replace(**given, weights=self.own_weights[rows], users=users, teams=teams)
         part.derived.give_teams(
             {team: weight for team, weight in self.team_weights.items() if team in kept},
             {team: floor for team, floor in self.team_guarantees.items() if team in kept},
@@ -1192,6 +1212,10 @@ class Derived:
         instance = self.instance
         return instance if instance.taken_from is None else instance.taken_from[0]
 
+    def given(self, name: str) -> Any:
+        """Task limits, eligibility or others as they were given, without what limits of 0 rule out."""
+        return self.instance._given.get(name, getattr(self.instance, name))
+
     @property
     def total_weight(self) -> float:
         """The sum of the weights of all users."""
@@ -1346,8 +1370,9 @@ def _again(
 
 def entries_of(instance: Instance) -> dict[str, Any]:
     """The entries of `Instance.to_dict`, with arrays and tuples instead of lists."""
-    limits = instance.task_limits.astype(object)
-    limits[np.isinf(instance.task_limits)] = None
+    eligible, most = map(instance.derived.given, ("eligible", "task_limits"))
+    limits = most.astype(object)
+    limits[np.isinf(most)] = None
     entries = {
         "users": instance.users,
         "resources": instance.resources,
@@ -1358,7 +1383,7 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         "capacities": instance.capacities,
         "weights": instance._with_teams(instance.own_weights, instance.team_weights),
         "task_limits": limits,
-        "eligible": None if instance.eligible.all() else instance.eligible,
+        "eligible": None if eligible.all() else eligible,
         "counts": instance.counts,
     }
     if instance.teams:

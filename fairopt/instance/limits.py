@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
+from fairopt.instance.validation import NOT_NEGATIVE, instead, taken
 from fairopt.runtime.arrays import Bool, Float
 
 
@@ -105,8 +106,8 @@ def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: 
     resource = whole_name(given["resource"], resources)
     if resource not in resources:
         raise InvalidInstance(f"a limit names an unknown resource {resource!r}; {nearest(str(resource), resources)}")
-    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 < amount < np.inf:
-        fix = "give a finite number above 0; to leave nothing, make users not eligible on the servers"
+    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not taken(amount):
+        fix = instead(amount, NOT_NEGATIVE, resource)
         raise InvalidInstance(f"the amount of a limit on {resource!r} is {amount!r}; {fix}")
     for who in of:
         if who not in known:

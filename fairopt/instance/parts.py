@@ -44,6 +44,7 @@ def window(instance: Instance, rows: slice, ratios: Float | None = None, demands
         own_weights=instance.own_weights[rows],
         held=None,
         limits=instance.limits,
+        _given={},
         teams=instance.teams.take(rows),
         team_weights=instance.team_weights,
         team_guarantees=instance.team_guarantees,

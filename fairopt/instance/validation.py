@@ -18,7 +18,14 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.hostlists import hosts
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
-SPREAD = 1e100  # largest ratio of weights
+POSITIVE, NOT_NEGATIVE = "give a positive finite number", "give a finite number >= 0"
+
+# The numbers of an instance, zeros and infinite limits aside. Thus a demand per capacity is within 1e-120 to 1e120, a
+# level (the tasks per weight at which a resource is full) within 1e-180 to 1e180 times the number of users, and squares
+# of ratios and products of prices and tasks are floats in all their digits: code after this check need not ask. What
+# can still leave the range of floats are powers: a product of three ratios (3-dominant shares), a level to the power
+# 1 - alpha. They are refused where they arise, as `OutOfDomain`. float64, so that float32 is not rounded to.
+SMALLEST, LARGEST = np.float64(1e-60), np.float64(1e60)
 
 
 class Changes(dict[Any, Any]):
@@ -60,10 +67,10 @@ def as_floats(values: Any, name: str) -> Float:
     return frozen(array.view())
 
 
-def fractions_in(values: Any) -> dict[float, Fraction | None]:
+def fractions_in(values: Any, name: str) -> dict[float, Fraction | None]:
     """The Fractions, and the decimals and integers that floats round, among numbers of an argument, by their floats.
 
-    None for a float that is the rounding of several of them.
+    None for a float that is the rounding of several of them. Those that floats round to 0 are refused here.
     """
     found: dict[float, Fraction | None] = {}
     for number in _leaves(values):
@@ -73,6 +80,8 @@ def fractions_in(values: Any) -> dict[float, Fraction | None]:
             key, exact = float(number), Fraction(number)
         except (OverflowError, ValueError):  # refused later, or infinite
             continue
+        if key == 0 != exact:
+            raise InvalidInstance(f"{name} hold {str(number)[:30]}; {instead(exact, '', name)}")
         if isinstance(number, Fraction) or exact != Fraction(repr(key)):
             found[key] = exact if found.get(key, exact) == exact else None
     return found
@@ -255,12 +264,24 @@ def row_of(server: str | int, rows: Mapping[str, int], part: bool = False) -> in
     return index_of(server, rows, len(rows), "server")
 
 
+def taken(numbers: Any) -> Any:
+    """Which numbers an instance takes: 0, and those from `SMALLEST` to `LARGEST`."""
+    return (numbers == 0) | ((numbers >= SMALLEST) & (numbers <= LARGEST))
+
+
+def instead(number: Any, fix: str, what: str) -> str:
+    """What to give instead of something wrong: the fix, or for a number that is not `taken` another unit."""
+    if np.ndim(number) or isinstance(number, str) or taken(number) or not 0 < number < np.inf:
+        return fix
+    return f"numbers other than 0 lie between 1e-60 and 1e60: count {what} in another unit"
+
+
 def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
-    """Check that demands and capacities are finite and nonnegative, and that every user has a positive demand."""
+    """Check that demands and capacities are `taken`, and that every user has a positive demand."""
     by_server = (labels.users, labels.servers, labels.resources)
     axes = by_server if demands.ndim == 3 else (labels.users, labels.resources)
     for name, array, along in (("demands", demands, axes), ("capacities", capacities, by_server[1:])):
-        bad = ~np.isfinite(array) | (array < 0)
+        bad = ~taken(array)
         if bad.any():
             at = tuple(int(k) for k in np.argwhere(bad)[0])
             *rest, resource = [each[k] for each, k in zip(along, at, strict=True)]
@@ -269,7 +290,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
             )
             if len(at) == 3 or name == "capacities":
                 place += f" on server {rest[-1]!r}"
-            raise InvalidInstance(f"{name} {place} is {array[at]}; give a finite number >= 0")
+            raise InvalidInstance(f"{name} {place} is {array[at]}; {instead(array[at], NOT_NEGATIVE, resource)}")
     flat = demands if demands.ndim == 2 else demands.max(axis=1, initial=0.0)
     empty = ~(flat.any(axis=1))
     if empty.any():
@@ -279,22 +300,20 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
         )
 
 
+def check_totals(capacities: Float, labels: Labels) -> None:
+    """Check that the capacities of all servers together are `taken`, since policies compare shares of them."""
+    for i in np.flatnonzero(~taken(capacities)).tolist():
+        total, name = capacities[i], labels.resources[i]
+        fix = instead(total, NOT_NEGATIVE, name)
+        raise InvalidInstance(f"capacities of resource {name!r} on all servers are {total:g} together; {fix}")
+
+
 def check_per_user(array: Float, name: str, right: Bool, fix: str, users: Sequence[str]) -> None:
     """Check one number per user; ``right`` marks valid ones."""
     if not right.all():
         j = int(np.argmin(right))
-        raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {fix}")
-
-
-def check_spread(weights: Float, users: Sequence[str]) -> None:
-    """Check that weights do not differ by more than floats can resolve."""
-    smallest, largest = weights.min(initial=np.inf), weights.max(initial=0.0)
-    if smallest < largest / SPREAD:
-        one, other = (users[int(find(weights))] for find in (np.argmin, np.argmax))
-        raise InvalidInstance(
-            f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
-            "times as much, which floats cannot resolve; give weights that are nearer, or leave the user out"
-        )
+        what = "weights" if name == "weights" else "tasks"
+        raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {instead(array[j], fix, what)}")
 
 
 def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
@@ -316,8 +335,8 @@ def weights_of_teams(given: Mapping[str, Any]) -> dict[str, float]:
     out = {}
     for team, weight in given.items():
         number = as_floats(weight, f"weights of team {team!r}")
-        if number.ndim or not 0 < number < np.inf:
-            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; give a positive finite number")
+        if number.ndim or number == 0 or not taken(number):
+            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; {instead(number, POSITIVE, 'weights')}")
         out[team] = float(number)
     return out
 
@@ -342,10 +361,9 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
                 raise InvalidInstance(f"guarantees of team {team!r} name resource {name!r} twice; give it once")
             named.add(name)
             number = as_floats(amount, f"guarantees of team {team!r}")
-            if number.ndim or not 0 <= number < np.inf:
-                raise InvalidInstance(
-                    f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; give a finite number >= 0"
-                )
+            if number.ndim or not taken(number):
+                fix = instead(number, NOT_NEGATIVE, name)
+                raise InvalidInstance(f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; {fix}")
             some[name] = float(number)
         if any(some.values()):
             out[team] = some
@@ -425,7 +443,7 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
         raise InvalidInstance(f"held has shape {held.shape}; give (n_users, n_servers) = {shape}, or {shape[:1]}")
     if by_server:
         raise InvalidInstance("held has one number per user, but demands differ by server; give one per server")
-    check_per_user(held, "held", (held >= 0) & (held < np.inf), "give a finite number of tasks >= 0", labels.users)
+    check_per_user(held, "held", taken(held), "give a finite number of tasks >= 0", labels.users)
     return frozen(held)
 
 
@@ -468,13 +486,12 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
         out = out.reshape(shape)
     if out.shape != shape:
         raise InvalidInstance(f"{name} have shape {out.shape}; give (n_users, n_servers) = {shape}")
-    bad = ~np.isfinite(out) | (out < 0)
+    bad = ~taken(out)
     if bad.any():
         j, s = (int(k) for k in np.argwhere(bad)[0])
-        raise InvalidInstance(
-            f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r} is {out[j, s]}; "
-            "give a finite number >= 0"
-        )
+        place = f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r}"
+        fix = instead(out[j, s], NOT_NEGATIVE, "tasks" if name == "held" else name)
+        raise InvalidInstance(f"{place} is {out[j, s]}; {fix}")
     return out
 
 

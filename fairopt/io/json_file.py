@@ -68,7 +68,7 @@ class _Limit(BaseModel):
     """Its name in messages."""
     resource: str
     """The label of the resource."""
-    amount: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    amount: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """The most units."""
     of: dict[str, _Rows[str] | None]
     """By label of a user or team, the labels of the servers on which its use counts, null for all."""

@@ -15,7 +15,7 @@ from fairopt.io.text_files import is_path
 from fairopt.networks.graph import ONE_WAY, Links, Node
 
 COLUMNS = ("source", "target", "volume", "weight")
-_VOLUME = Column("volume", fix="give a number > 0, or nothing for no limit", blank=np.inf, positive=True, infinite=True)
+_VOLUME = Column("volume", fix="give a number >= 0, or nothing for no limit", blank=np.inf, infinite=True)
 _WEIGHT = Column("weight", fix="give a finite number > 0, or nothing for 1", blank=1.0, positive=True)
 
 

@@ -168,8 +168,8 @@ def _numbers(before: Instance, after: Instance) -> list[str]:
     """Weights, task limits and guarantees of those who are in both."""
     out: list[str] = []
     for what, values in (("weight", "own_weights"), ("task limit", "task_limits"), ("guarantee", "guarantees")):
-        was = dict(zip(before.users, getattr(before, values).tolist(), strict=True))
-        now = dict(zip(after.users, getattr(after, values).tolist(), strict=True))
+        was = dict(zip(before.users, before.derived.given(values).tolist(), strict=True))
+        now = dict(zip(after.users, after.derived.given(values).tolist(), strict=True))
         of_teams = {"weight": "team_weights", "guarantee": "team_guarantees"}.get(what)
         if of_teams:
             given = [getattr(of, of_teams) for of in (before, after)]
@@ -208,7 +208,7 @@ def _others(before: Instance, after: Instance) -> list[str]:
         same = [name for name in same if name not in ("demands", "units")]
     if before.servers != after.servers:
         same = [name for name in same if name not in ("eligible", "rates", "held_tasks", "servers", "server_types")]
-    return [OTHERS[name] for name in same if not _equal(getattr(before, name), getattr(after, name))]
+    return [OTHERS[name] for name in same if not _equal(before.derived.given(name), after.derived.given(name))]
 
 
 def _equal(one: Any, other: Any) -> bool:

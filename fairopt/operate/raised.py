@@ -126,11 +126,13 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
     weights: dict[str, float] = {}
     guarantees: dict[str, Any] = {}
     together: dict[str, float] = {}
+    new: dict[str, Any] = {"capacities": capacities}
     for kind, of, by in changes:
         if kind == "capacity":
             capacities[of] *= 1 + by
         elif kind == "limit":
             limits[of] *= 1 + by
+            new["task_limits"] = limits
         elif kind == "weight":
             weights |= _raised_weight(instance, of, by)
         elif kind == "guarantee" and isinstance(of, str):
@@ -141,7 +143,6 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
             guarantees |= _lowered_guarantees(instance, of, by)
         elif kind == "together":
             together[of] = by
-    new: dict[str, Any] = {"capacities": capacities, "task_limits": limits}
     if weights:
         new["weights"] = weights
     if guarantees:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairopt.blocks.guarantees import limited_units
 from fairopt.operate.explained_answer import SAME, ExplainedAnswer
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 from fairopt.operate.fitting import too_large, why_too_large
@@ -60,7 +61,12 @@ class _Words:
         return f"{number(held[i])} {self.title[self.instance.resources[i]]}"
 
     def _nothing(self) -> str:
-        """Of who asks for no tasks, or for such that no server can run."""
+        """Of who asks for no tasks, or for such that no server can run, or that limits of 0 rule out."""
+        instance, members = self.instance, self.subject.members
+        if instance.derived.given("task_limits")[members].any():
+            pairs = zip(instance.limits, limited_units(instance), strict=True)
+            none = listed([one.name for one, units in pairs if one.amount == 0 and units[members].any()])
+            return f"{self.found.name} gets no tasks: the limit on {none} is 0."
         whose = "the task limits of its users are" if self.subject.is_team else "its task limit is"
         large = np.intersect1d(too_large(self.about.whole), self.subject.members)
         why = f"; {why_too_large(self.about.whole, large)}" if len(large) else ""

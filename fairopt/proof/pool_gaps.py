@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fairopt.blocks.form import ratio_gap
-from fairopt.blocks.shares import SMALLEST
 from fairopt.proof.bound import gain_of_power, gain_of_total, gap_of_means, power
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
@@ -98,8 +97,7 @@ class Bottlenecks(NamedTuple):
     users, ``held`` the load of those above their lower bounds, and ``held_at_bounds`` the load of the lowest of the
     others (infinite without any), who need not rise when others do. ``above_bounds`` is the load by which users at
     their lower bounds exceed them through rounding. ``unstopped`` is the lowest level of users below their limit who
-    are charged to no resource, ``lowest`` that of all users, NaN if floats have lost the level of a user who runs
-    tasks.
+    are charged to no resource, ``lowest`` that of all users.
     """
 
     feasible: Feasibility
@@ -155,7 +153,7 @@ class Bottlenecks(NamedTuple):
         compared with the load of `rising` users, unless it is rounding. Beside lower bounds users who hold no more than
         rounding hold nothing for certain.
         """
-        if self.lowest != self.lowest or not self.top.max() < np.inf:
+        if not self.top.max() < np.inf:
             return np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = self.slack(usable)
@@ -269,10 +267,7 @@ def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = T
             if lowest.any():
                 held_at_bounds[i] = ratios[i][stopped][lowest] @ x[stopped][lowest]
     unstopped = float(wants[left].min(initial=np.inf))
-    lowest = float(levels.all.min())
-    if not lowest >= SMALLEST and not ((levels.all >= SMALLEST) | (x == 0)).all():
-        lowest = np.nan
-    return Bottlenecks(feasible, top, least, held, held_at_bounds, above_bounds, unstopped, lowest)
+    return Bottlenecks(feasible, top, least, held, held_at_bounds, above_bounds, unstopped, float(levels.all.min()))
 
 
 def corrections(pool: Pool, tasks: Float, order: Sequence[int], least: Float) -> Corrections:

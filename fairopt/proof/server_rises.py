@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING
@@ -49,7 +48,7 @@ def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
     left = np.maximum(capacity * (1.0 - ROUNDING) - np.einsum("jsi,js->si", demands, tasks), 0.0)
     alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
     with np.errstate(all="ignore"):
-        level = total / alone / in_range(instance.weights)[part, None]
+        level = total / alone / instance.weights[part, None]
         gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
         for i in range(instance.n_resources):
             uses = demands[:, :, i] > 0

@@ -34,7 +34,6 @@ BLOCK = 262_144  # pairs compared at a time
 NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are accurate to a few EPS
 FEW = 64  # up to so many users, comparing them with all bundles is faster than a tree
 SMALL = 4  # up to so many users with the same set of servers, several sets are searched together
-MODERATE = 1e75  # products of four numbers up to this, or down to its inverse, neither overflow nor underflow
 NEAREST = 4  # bundles asked of the tree: the nearest, and others within the rounding error
 LEADERS = 16  # bundles compared with all others at a time, to discard those that they dominate
 PROGRESS = 0.1  # a pruning step that settles a smaller part is the last one
@@ -131,7 +130,7 @@ def envy(
     if n > 1:
         sets = _sets(allocation, counting) if work is None else None
         several = search.matrix is None and not instance.derived.everywhere and counting == TASKS
-        if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
+        if sets is not None and several:
             done = search.small_sets(allocation, *sets)
         for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0, work):
             if done and search.clock.late:
@@ -160,7 +159,7 @@ class _Group:
     instance: Instance
     counting: Counting
     users: Indices
-    weights: Float  # of all users, up to a common factor
+    weights: Float  # of all users
     held: Float
     less_one: Float | None = None
     work: Work | None = None
@@ -218,22 +217,12 @@ def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | 
     return where, group.ravel()
 
 
-def _moderate(*numbers: Float) -> bool:
-    """Whether products of four of these numbers stay within the range of floats."""
-    return all(x.max() < MODERATE and x.min(initial=1.0, where=x > 0) > 1.0 / MODERATE for x in numbers)
-
-
-def _common(weights: Float) -> Float:
-    """Weights over a common power of two, so that no quotient overflows."""
-    return np.ldexp(weights, -np.frexp(weights.max())[1])
-
-
 def _groups(
     allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int, work: Work | None
 ) -> Iterator[_Group]:
     """Users in groups of the same servers; sets of servers with fewer than ``fewest`` users are left out."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
-    weights, one = _common(instance.weights), instance.n_servers == 1
+    weights, one = instance.weights, instance.n_servers == 1
     per_weight = weights[:, None, None]
     if sets is not None:
         where, group = sets
@@ -338,7 +327,7 @@ class _Search:
         """
         instance, n = self.instance, self.instance.n_users
         small = np.flatnonzero((np.bincount(group, minlength=len(where)) <= SMALL)[group])
-        weights, step = _common(instance.weights), max(1, BLOCK // n)
+        weights, step = instance.weights, max(1, BLOCK // n)
         per_weight = np.ascontiguousarray(allocation.tasks_by_server.T) / weights
         eligible = instance.eligible.astype(float)
         error = 1.0 + 4.0 * (instance.n_servers + 8) * EPS

@@ -283,8 +283,6 @@ def _allocate_one(
         answer: Allocation | None = dispatch.allocate(policy, instance, time_limit=time_limit)
     except NotCertified as error:
         answer = error.best
-    except OutOfDomain as error:  # levels beyond the range of floats
-        raise OutOfDomain(f"instance {b} (counted from 0): {error}") from error
     if answer is None:
         return tasks, np.inf, 0.0, ()
     tasks[users] = answer.tasks

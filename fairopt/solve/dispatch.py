@@ -182,21 +182,15 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
 
 
 def _before(method: Method, program: Program, settings: Settings) -> None:
-    """Say which method is next; before cone programs, refuse tasks beyond floats, and start solvers' subprocess."""
+    """Say which method is next, and start solvers' subprocess before cone programs."""
     if not (method.by_cones or method.of_bundles):
         check(f"the method {method.name}")
         return
     check("writing programs for CVXPY")
     if method.of_bundles:
         return
-    instance, given = program.instance, program.given
-    for j, s in np.argwhere((instance.tasks_alone == np.inf) & (program.high == np.inf)[:, None])[:1]:
-        needed = instance.per_server_demands[j, s].max()
-        raise OutOfDomain(
-            f"user {instance.users[j]!r} could run more tasks on server {instance.servers[s]!r} than a float can hold, "
-            f"as a task needs {needed:.3g}; count its tasks, or the resources that it needs, in other units"
-        )
-    if settings.clock.time_limit is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
+    entries = program.given.n_users * program.given.capacities.size
+    if settings.clock.time_limit is not None and solvers.may_overrun("CLARABEL", entries):
         subprocesses.start()
 
 

@@ -21,7 +21,7 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
 
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
-ENOUGH = 1e300  # capacity if no instance is given
+ENOUGH = 1e60  # capacity if no instance is given
 
 
 def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Questions:

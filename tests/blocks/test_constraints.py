@@ -293,7 +293,7 @@ BOUNDS = [fo.MinTasks, fo.MaxTasks, fo.MinShare, fo.MaxShare]
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("value", [math.nan, -1, math.inf, -1e-300, [1, math.nan], {"web": -1}, {"web": math.inf}])
 def test_bounds_are_finite_numbers_from_0(kind, value):
-    with pytest.raises(fo.errors.InvalidBlock, match=rf"{kind.__name__} (holds|of).*(nan|-1|inf).*give numbers >= 0"):
+    with pytest.raises(fo.errors.InvalidBlock, match=rf"{kind.__name__} (holds|of).*(nan|-1|inf).*numbers from 0 to"):
         kind(value)
 
 

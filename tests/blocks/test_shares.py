@@ -126,9 +126,9 @@ def test_the_p_norm_of_ratios(p, expected):
 
 @pytest.mark.parametrize("p", [1e3, 1e6, 1e300])
 def test_a_large_p_does_not_overflow_and_is_nearly_the_dominant_share(p):
-    tiny = fo.Instance([[1e-200, 1e-200], [1e150, 1e-150]], [1e100, 1e100])
+    tiny = fo.Instance([[1e-60, 1e-60], [1e60, 1e-60]], [1e50, 1e50])
     with np.errstate(all="raise", under="ignore"):
-        assert_allclose(fo.PNormShare(p).per_task(tiny), [1e-300, 1e50], rtol=1e-3)
+        assert_allclose(fo.PNormShare(p).per_task(tiny), [1e-110, 1e10], rtol=1e-3)
 
 
 @pytest.mark.parametrize("p", [1e-3, 1e-5, 1e-300])
@@ -791,15 +791,19 @@ def test_each_thread_asks_for_itself():
 
 
 def test_a_product_of_ratios_outside_the_range_of_floats_is_refused() -> None:
-    tiny, huge = fo.Instance([[1e-200, 1e-200]], [1, 1]), fo.Instance([[1e200, 1e200]], [1, 1])
+    tiny, huge = fo.Instance([[1e-60] * 3], [1e60] * 3), fo.Instance([[1e60] * 3], [1e-60] * 3)
     with pytest.raises(
-        fo.errors.OutOfDomain, match=r"a zero KDominantShare\(2\): its product of ratios is outside the range"
+        fo.errors.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of 1e-240 per task, outside"
     ):
         fo.KDF(2).allocate(tiny)
     with pytest.raises(
-        fo.errors.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of inf per task, outside the range"
+        fo.errors.OutOfDomain, match=r"a zero KDominantShare\(3\): its product of ratios is outside the"
     ):
-        fo.KDF(2).allocate(huge)
+        fo.KDF(3).allocate(tiny)
+    with pytest.raises(
+        fo.errors.OutOfDomain, match=r"user 'user1' has KDominantShare\(3\) of inf per task, outside the"
+    ):
+        fo.KDF(3).allocate(huge)
     with pytest.raises(fo.errors.OutOfDomain, match="demands fewer than k = 2 resources"):
         fo.KDF(2).allocate(fo.Instance([[1, 0]], [1, 1]))
 

@@ -16,12 +16,12 @@ from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.assemble import SERVER_COLUMNS, USER_COLUMNS
 
-NUMBERS = st.floats(min_value=1e-300, max_value=1e300) | st.integers(1, 10**6).map(float)
+NUMBERS = st.floats(min_value=1e-50, max_value=1e50) | st.integers(1, 10**6).map(float)
 JSON_NAMES = st.text(max_size=8)
 CSV_NAMES = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|"), min_size=1, max_size=8
 ).filter(lambda name: name == name.strip())
-WEIGHTS = st.floats(min_value=1e-50, max_value=1e50)  # weights further apart are refused
+WEIGHTS = st.floats(min_value=1e-50, max_value=1e50)
 WITH_ZEROS, LIMITS = NUMBERS | st.just(0.0), NUMBERS | st.sampled_from([0.0, np.inf])
 COLUMNS = ("user", "weight", "task_limit", "guarantee", "team", "servers", "server", "count", "type", "rate")
 ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts", "guarantees")

@@ -112,7 +112,7 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (TRIANGLE, [("a", "a")], {}, "the demand a->a is from a node to itself"),
         (TRIANGLE, [("a", "c"), ("a", "c", 2)], {}, "the demand a->c is given twice"),
         (TRIANGLE, [("a", "d")], {}, "the graph has no node 'd'"),
-        (TRIANGLE, [("a", "c", -1)], {}, "the value is -1; give a number > 0"),
+        (TRIANGLE, [("a", "c", -1)], {}, "the value is -1; give a number >= 0"),
         (TRIANGLE, [("a", "c", None, 0)], {}, "give a finite number > 0"),
         (TRIANGLE, [("a", "c", "1Gib")], {}, "is text"),
         (TRIANGLE, [("a",)], {}, r"demands are rows .*; \('a',\) is none of them"),
@@ -120,8 +120,7 @@ ODD_NAMES = ring(("a", "b->c", 1), ("a->b", "c", 1))
         (TRIANGLE, [], {}, "there are no demands"),
         (TRIANGLE, 3, {}, "demands are rows"),
         (TRIANGLE, {("a", "c"): 2}, {}, "demands are rows .*; dict is none of them"),
-        (TRIANGLE, [("a", "c", 0)], {}, "the value is 0; give a number > 0"),
-        (TRIANGLE, [("a", "c", float("nan"))], {}, "the value is nan; give a number > 0, or nothing for no limit"),
+        (TRIANGLE, [("a", "c", float("nan"))], {}, "the value is nan; give a number >= 0, or nothing for no limit"),
         (nx.DiGraph(), [("a", "b")], {}, "the graph has no links"),
         (nx.empty_graph(2), [(0, 1)], {"capacity": 1}, "the graph has no links"),
         (TRIANGLE, [("a", "c")], {"paths": 0}, "paths is 0"),
@@ -180,6 +179,14 @@ def test_volumes_are_the_least_limits_on_single_demands() -> None:
     assert demands.volume.tolist() == [2, 0.5]
     assert demands.flow.tolist() == pytest.approx([0.75, 0.5])
     assert demands.bottleneck["b->c"] == "volume"
+
+
+def test_a_demand_of_volume_0_gets_nothing_and_takes_no_part(tmp_path: Path) -> None:
+    network = fo.networks.instance(TRIANGLE, [("a", "c", 0), ("b", "c", None)])
+    answer = fo.networks.MAX_MIN.allocate(network)
+    demands = fo.networks.flows(answer, "demand")
+    assert demands.flow.tolist() == pytest.approx([0, 1]) and demands.bottleneck["a->c"] == "volume"
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok
 
 
 def test_graphs_of_each_format_are_the_same(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from fairopt.solve.cone.solve import solve_number
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
+from fairopt.solve.levels_in_fractions import levels_in_fractions
 from fairopt.solve.settings import Settings
 
 PACKAGE = Path(fo.__file__).parent
@@ -148,11 +149,12 @@ def test_evidence_of_another_kind_proves_nothing() -> None:
 
 @pytest.mark.parametrize("factor", [1e-200, 1e200, 1e300])
 def test_multiples_of_the_prices_of_max_min_prove_the_same_gap(factor: float) -> None:
-    demands = np.array([[1.5, 2], [1.8, 2], [0.6, 4]]) * [1e-150, 1e112]
-    instance = fo.Instance(demands, [[1.4e-249, 1.6e14], [1.4e-250, 7e13]], weights=[4, 0.5, 0.5])
+    demands = np.array([[1.5, 2], [1.8, 2], [0.6, 4]]) * [1e41, 1e58]
+    instance = fo.Instance(demands, [[1.4e-58, 1.6e-40], [1.4e-59, 7e-41]], weights=[4, 0.5, 0.5])
     program = Program(instance, fo.MaxMin(), ())
     proposal = next(alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
-    assert isinstance(proposal.evidence, LevelPrices)
+    assert isinstance(proposal.evidence, LevelPrices) and proposal.tasks is not None
+    proposal = replace(proposal, tasks=proposal.tasks / 2)
     other = replace(proposal, evidence=replace(proposal.evidence, prices=factor * proposal.evidence.prices))
     gap = gate.judge(program, proposal).gap
     assert gap > 0.1 and gate.judge(program, other).gap == pytest.approx(gap, rel=1e-9)
@@ -881,7 +883,7 @@ ALIKE = fo.Instance([[1], [1]], [1])
         (fo.Policy(fo.MaxMin()), ALIKE.with_weights([1e13, 1e13])),
         (fo.Policy(fo.OrderedWeighted((2, 1))), ALIKE.with_weights([1e20, 1e20])),
         (fo.Policy(fo.OrderedWeighted((2e-20, 1e-20))), ALIKE),
-        (fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [1e-15], weights=[1e-100, 1e-100])),
+        (fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [1e-15], weights=[1e-60, 1e-60])),
         *(
             (fo.Policy(objective, [fo.MaxTasks(1e-14)]), ALIKE)
             for objective in (fo.MaxMin(), fo.Total(), fo.OrderedWeighted((2, 1)))
@@ -902,7 +904,7 @@ def test_a_limit_of_a_hundred_trillionth_of_a_task_is_used_up(objective: fo.Obje
     np.testing.assert_allclose(a.tasks, [1e-14, 1e-14], rtol=1e-6)
 
 
-@pytest.mark.parametrize("weight", [1e-100, 1e-10, 1.0, 1e10, 1e100])
+@pytest.mark.parametrize("weight", [1e-60, 1e-10, 1.0, 1e10, 1e60])
 def test_weights_say_nothing_of_how_much_of_a_total_is_lost(weight: float) -> None:
     instance = fo.Instance([[1, 3], [1, 0]], [[8, 1], [2, 3]], weights=[weight, weight])
     program = Program(instance, fo.Total(fo.Tasks()), ())
@@ -912,41 +914,16 @@ def test_weights_say_nothing_of_how_much_of_a_total_is_lost(weight: float) -> No
     assert lost.gap == pytest.approx(1e-3, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("policy", "instance", "says"),
-    [
-        (
-            fo.Policy(fo.MaxMin()),
-            fo.Instance([[1]], [[1e155], [2e155]], weights=[1e155], task_limits=[1e154]),
-            "1e\\+155",
-        ),
-        (fo.DRF(), fo.Instance([[1], [1]], [[1e165], [2e165]], weights=[1e165, 1e165]), "1e\\+165"),
-        (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1], [1]], [1e300], weights=[1e20, 1e20]), "1e\\+20"),
-        (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1]], [1e250], weights=[1e100]), "1e\\+100"),
-        (fo.DRF(), fo.Instance([[1e200], [1e200]], [[1e100], [2e100]], weights=[1e290] * 2), "1e\\+290"),
-        (fo.DRF(), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290"),
-        (fo.FDS(2), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290"),
-    ],
-)
-def test_levels_beyond_the_range_of_floats_are_refused_with_the_user_and_its_weight(
-    policy: fo.Policy, instance: fo.Instance, says: str
-) -> None:
-    with pytest.raises(fo.errors.OutOfDomain, match=rf"user 'user1' with weight {says} .*divide all weights"):
-        policy.allocate(instance)
+def test_units_at_the_ends_of_the_range_are_answered() -> None:
+    wild = fo.Instance([[1e60], [1e60]], [[2e-60], [4e-60]], weights=[1e-60] * 2)
+    np.testing.assert_allclose(fo.DRF().allocate(wild).tasks, [3e-120, 3e-120], rtol=1e-9)
 
 
-def test_weights_within_the_range_of_floats_are_answered() -> None:
-    wild = fo.Instance([[1e200], [1e200]], [[1e100], [2e100]], weights=[1e250] * 2)
-    np.testing.assert_allclose(fo.DRF().allocate(wild).tasks, [1.5e-100, 1.5e-100], rtol=1e-9)
-
-
-def test_levels_that_floats_have_lost_prove_no_bottleneck() -> None:
-    """With levels of 1e-308 and 1e-307, or both 0, nobody could tell who has more."""
-    for weight in (1e307, 1.0):
-        program = Program(ALIKE.with_weights([weight, weight]), fo.Leximin(), ())
-        uneven = np.array([0.9, 0.1]) if weight > 1 else np.array([1e-320, 1.0])
-        answer = gate.judge(program, Proposal("x", uneven, Bottlenecked(Pool(program, fo.DominantShare()))))
-        assert answer.gap == np.inf and not answer.ok
+def test_zeros_that_only_rounded_rows_prove_are_not_proved() -> None:
+    """No envy on one resource means equal bundles, and floats of the ratios leave no bundles but zeros."""
+    program = Program(fo.Instance([[5], [2], [6], [3]], [15]), fo.Leximin(fo.Tasks()), (fo.EnvyFree(),))
+    found = gate.judge(program, levels_in_fractions(program, Settings()))
+    assert not found.ok and not found.tasks.any()
 
 
 def test_a_level_that_the_rounding_of_a_condition_decides_is_not_proved() -> None:

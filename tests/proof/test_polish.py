@@ -85,3 +85,10 @@ def test_residuals_of_variables_without_a_range_vanish_exactly() -> None:
         assert at_zero[0] == 0.0
         np.testing.assert_allclose(found, y, rtol=0, atol=2e-15)
         assert found[4] == y[4]  # three is no power of two
+
+
+def test_what_terms_do_not_nearly_cancel_is_left_as_it_is() -> None:
+    """Moving 1 by 1e39 is no rounding, and as many units of the last place are no 64-bit integer."""
+    y, rows = np.array([1.0, 1.0]), sparse.csr_array(np.array([[1.0, -1.0]]))
+    found = cancelled(y, np.array([1e39]), rows, np.array([True]), slice(0, 2))
+    assert found.tolist() == y.tolist()

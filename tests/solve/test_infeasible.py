@@ -388,3 +388,11 @@ def test_conditions_that_an_objective_requires_are_named() -> None:
     assert str(error).startswith("the capacity of cpu and 'level' of `levelled` cannot hold together")
     never = lambda model: (model.require("never", cp.Constant(2) <= 1), cp.sum(model.tasks))[1]  # noqa: E731
     assert str(conflict(fo.Policy(never), pool)).startswith("'never' of `lambda model: ")
+
+
+@pytest.mark.parametrize("weight", [1e10, 1e17])
+def test_small_shares_beside_large_weights_are_no_conflict(weight: float) -> None:
+    """Unknowns in units of what weights of 1 and 1e17 leave lost the row that gives the second user a hundredth."""
+    instance = fo.Instance([[[1], [1]], [[1], [1]]], [[1], [2]], weights=[weight, 1])
+    answer = fo.Policy(fo.Leximin(), [fo.MinShare(0.01)]).allocate(instance)
+    np.testing.assert_allclose(answer.tasks, [2.97, 0.03], rtol=1e-6)

@@ -184,6 +184,7 @@ class ExactLevels(Evidence):
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
         prices = None if self.prices is None else program.term.factor * self.prices
+        rounded = rounded_condition(program)
         try:
             data = ExactData.of(program)
             duals = [
@@ -191,11 +192,14 @@ class ExactLevels(Evidence):
                 for one in self.levels
             ]
             exact = data.proved_levels(_fractions(self.point), duals)
+            # Envy in a circle bounds each bundle by the next. Where all must be equal, rounding of one ratio makes
+            # zeros the only point: x_1 <= r_12 x_2 <= r_12 r_21 x_1 with a product below 1.
+            if rounded and not all(exact.values()):
+                raise _NotProved("a level is 0, perhaps since rounded rows contradict each other")
             gap = distance(program, data, exact, tasks)
         except _NotProved:
             gap = np.inf
         violation = conditions.violation_at(program, tasks)
-        rounded = rounded_condition(program)
         assumed = f"the numbers of {rounded} are right as rounded" if rounded else ""
         return Measured(tasks, gap, violation, prices, assumed, (gap,) * max(len(self.levels), 1))
 

@@ -167,7 +167,7 @@ class _Placements:
         for k, units in enumerate(limited_units(instance)):
             self.limited[k] = units[self.users][self.user, self.server]
         self.amounts = np.array([limit.amount for limit in instance.limits])
-        parts = self.limited / self.mu[self.user] / self.amounts[:, None]
+        parts = self.limited / self.mu[self.user] / np.where(self.amounts > 0, self.amounts, 1.0)[:, None]
         self.matrix = sp.vstack(
             [floored_rows, sp.csc_array(np.hstack([parts, -np.ones((len(parts), 1))]))], format="csc"
         )
@@ -271,6 +271,7 @@ class _Placements:
         kept, m = np.flatnonzero(prices > least), self.instance.n_resources
         per_unit = prices[kept] / self.room_of.ravel()[kept]
         row: Row = [(int(k) // m, int(k) % m, float(p)) for k, p in zip(kept, per_unit, strict=True)]
-        row += [(None, k, float(limits[k] / self.amounts[k])) for k in np.flatnonzero(limits > least).tolist()]
+        limited = np.flatnonzero((limits > least) & (self.amounts > 0)).tolist()  # no pair is in a limit of 0
+        row += [(None, k, float(limits[k] / self.amounts[k])) for k in limited]
         units = self.floor * self.instance.total_capacities[[i for _, i in self.floors]]
         return row + [(*self.floors[k], float(floors[k] / units[k])) for k in np.flatnonzero(floors > least)]

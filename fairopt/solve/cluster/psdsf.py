@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.proof.server_rises import largest_gain, tasks_alone_on_one
 from fairopt.runtime.arrays import Float, Indices
@@ -105,7 +104,7 @@ class _Sweeps:
         loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
         self.loads = np.where(instance.eligible[:, :, None], loads * self.unit[:, :, None], 0.0)
         single = tasks_alone_on_one(instance)
-        self.rise = single / single.max() * (in_range(instance.weights)[:, None] / self.unit)  # tasks per unit of level
+        self.rise = single / single.max() * (instance.weights[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
         # The order of servers may decide between several equilibria, so it does not depend on the order given, nor on
         # that of users: numbers are sorted before they are added.

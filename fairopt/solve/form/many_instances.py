@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import BEYOND, Share
 from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import refuse_labels
-from fairopt.instance.validation import as_floats
+from fairopt.instance.parts import with_rows
+from fairopt.instance.validation import as_floats, instead, taken
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import EPS
 
@@ -206,15 +207,15 @@ class Batch:
         """
         limits = np.array(self.limits[where], dtype=float)
         refuse = partial(_refuse, where.start)
-        refuse("task_limits", limits, ~(limits >= 0), "give 0 or more, or infinity")
+        refuse("task_limits", limits, ~(taken(limits) | (limits == np.inf)), "give 0 or more, or infinity")
         part = limits > 0
         demands = np.where(part[:, :, None], self.demands[where], 0.0).astype(float, copy=False)
         capacities = np.array(self.capacities[where], dtype=float)
         weights = np.where(part, self.weights[where], 1.0)
         fix = "give a finite number >= 0"
-        refuse("demands", demands, ~((demands >= 0) & (demands < np.inf)), fix)
-        refuse("capacities", capacities, ~((capacities >= 0) & (capacities < np.inf)), fix)
-        refuse("weights", weights, ~((weights > 0) & (weights < np.inf)), "give a positive finite number")
+        refuse("demands", demands, ~taken(demands), fix)
+        refuse("capacities", capacities, ~taken(capacities), fix)
+        refuse("weights", weights, ~taken(weights) | (weights == 0), "give a positive finite number")
         fix = "its tasks would be unlimited: give it a positive demand, or a task limit of 0"
         refuse("the sum of demands", demands.sum(axis=2), part & ~demands.any(axis=2), fix)
         empty = capacities == 0
@@ -222,14 +223,12 @@ class Batch:
         refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
         ratios = demands / capacities[:, None, :]
-        fix = "which overflows relative to the capacity: give other units"
-        refuse("demands", demands, ~(ratios < np.inf), fix)
         per_task, defined = self.coefficients(share, ratios, part, levelled)
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
             c = per_task[b, user]
             one = self._labelled.with_demands(np.where(part[b, :, None], demands[b], 1.0))
-            why = share.why_zero(one, user) if c == 0 else "give demands within the range of floats"
+            why = share.why_zero(one, user) if c == 0 else BEYOND
             who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
             raise OutOfDomain(f"{who} has {share} = {c:g}: {why}")
         return BatchChunk(
@@ -249,7 +248,7 @@ class Batch:
         """
         c = np.ones(part.shape)
         if part.any():
-            together = Instance(ratios[part], np.ones(ratios.shape[2]))
+            together = with_rows(self._labelled, ratios[part])
             if not share.by_row:  # rank weights by user refer to one instance
                 together.__dict__["taken_from"] = self._labelled, np.nonzero(part)[1]
             c[part] = share.per_task(together)
@@ -297,6 +296,7 @@ def _refuse(first: int, name: str, values: Float, bad: Bool, fix: str) -> None:
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
         whose = ("resource",) if name == "capacities" else ("user", "resource")
+        fix = instead(values[at], fix, name)
         raise InvalidInstance(f"{_place((first + at[0], *at[1:]), whose)}: {name} is {values[at]:g}; {fix}")
 
 

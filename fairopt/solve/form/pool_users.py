@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.shares import Share, require_level, takes_windows
+from fairopt.blocks.shares import Share, takes_windows
 from fairopt.instance.parts import window
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import later
@@ -115,11 +115,6 @@ class Pool:
         self.levelled = low is not None or program.term.kind.levels_users
         in_chunks = takes_windows(share, instance)
         self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
-
-    def require_level(self, rates: Float) -> None:
-        """`OutOfDomain` if the level at which loads of ``rates`` per level use up a resource overflows."""
-        most = float(rates.max())
-        require_level(1.0 / most if most else np.inf, self.share, self.instance)
 
     @property
     def step(self) -> int:

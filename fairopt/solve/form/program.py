@@ -28,7 +28,7 @@ from fairopt.blocks.base import (
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
 from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model, Pairs, Point, in_range
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
@@ -278,18 +278,26 @@ class Program:
     def size(self) -> Float:
         """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
 
-        At least its lower bound, and its part of what its team is guaranteed: with smaller units solvers reported
-        infeasibility (weights of 1 and 1e12). Weights count as far as the objective compares those who have them.
+        At least its lower bound, its part of what its team is guaranteed, and of what rows require of several: with
+        smaller units solvers reported infeasibility (weights of 1 and 1e12). Weights count as far as the objective
+        compares those who have them.
         """
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        weights = in_range(self.compared_weights)
+        weights = self.compared_weights
         size = instance.derived.common_level(best, weights) * weights / best
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
                     size[j] = max(size[j], x)
+        for block in filter(is_ours, self.rest):
+            for rows in () if isinstance(block, (ManyRows, MadeRows)) else [r.rows for r in self.rows_of(block) or ()]:
+                table = sp.coo_array(rows.per_task)
+                asks = (table.data < 0) & (rows.right[table.row] < 0)
+                row, user = table.row[asks], self.pairs.user[table.col[asks]]
+                part = rows.right[row] / table.data[asks] / np.bincount(row, minlength=1)[row]
+                np.maximum.at(size, user, np.minimum(part, self.most[user]))
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property

@@ -363,7 +363,6 @@ class AlphaFairPool:
         parts = pool.each(self._start)
         self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
         self.first_limit = min(limit for _, limit in parts)
-        pool.require_level(self.rates)
         self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
 
     @classmethod

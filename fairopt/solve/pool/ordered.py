@@ -107,8 +107,6 @@ class _CuttingPlanes:
     def solve(self) -> bool:
         """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
         rows, right = np.array(self.rows), np.array(self.right)
-        if not (np.isfinite(rows).all() and np.isfinite(right).all()):  # levels beyond the range of floats
-            return False
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, TINY))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
         found: Any = optimize.linprog(  # type: ignore[call-overload]

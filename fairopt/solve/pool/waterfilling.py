@@ -266,7 +266,6 @@ class WaterfillingPool:
         self.pool = pool
         self.tasks = np.empty(pool.n)
         self.started = Start.of_all(pool.each(self._start))
-        pool.require_level(self.started.rates)
         self._reset()
 
     def _reset(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.shares import require_level
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof.pool_gaps import AlphaFairSums, Bottlenecks, PoolProof, combined, proof_on_pool
@@ -58,9 +57,6 @@ class ShardedUsers:
         self.n = sum(self.sizes)
         started = [start for _, start in opened if start is not None]
         self.started = Start.of_all(started) if started else None
-        if self.started is not None:
-            most = float(self.started.rates.max())
-            require_level(1.0 / most if most else np.inf, self.program.objective.share_blocks()[0])
         self.level = 1.0
         if self.alpha is not None and self.started is not None:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, self.alpha)

@@ -333,13 +333,13 @@ def test_the_checker_runs_without_the_rest_of_the_package(tmp_path: Path) -> Non
 WILD = {  # each raised an error when it was solved or saved, or was not proved
     "slopes": (
         fo.AlphaFair(5, fo.StandAloneShare()),
-        [[2e117], [3e19]],
-        [[6e83], [8e11]],
-        {"task_limits": [6e-118, 5e-47]},
+        [[2e57], [3e-41]],
+        [[6e23], [8e-49]],
+        {"task_limits": [6e-58, 5e-47]},
     ),
-    "levels": (fo.MaxMin(fo.Tasks()), [[3e205, 2e-77], [8e-255, 1e-119]], [5e84, 1e27], {}),
-    "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e73]], [5e-57], {"task_limits": [7e45]}),
-    "tasks": (fo.AlphaFair(0.5), [[1e54], [4e27], [1e-79]], [[2e119], [8e-12]], {"task_limits": [3e64, 6e40, 8e31]}),
+    "levels": (fo.MaxMin(fo.Tasks()), [[3e59, 2e-57], [8e-60, 1e-58]], [5e54, 1e27], {}),
+    "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e59]], [5e-57], {"task_limits": [7e45]}),
+    "tasks": (fo.AlphaFair(0.5), [[1e54], [4e27], [1e-60]], [[2e59], [8e-12]], {"task_limits": [3e4, 6e40, 8e31]}),
 }
 
 

@@ -349,10 +349,3 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     tracemalloc.stop()
     assert answer.gap <= 1e-12
     assert peak < demands.nbytes / 2
-
-
-@pytest.mark.parametrize("capacities", [[1], [[1], [2]]], ids=["pool", "servers"])
-def test_more_tasks_than_floats_count_are_refused(capacities: list[Any]) -> None:
-    for policy in (fo.MostTasks(), fo.Policy(fo.MaxMin(fo.Tasks()))):
-        with pytest.raises(fo.errors.OutOfDomain, match=r"floats?\b.* in other units"):
-            policy.allocate(fo.Instance([[5e-324]], capacities))

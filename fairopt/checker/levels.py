@@ -106,7 +106,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             if not lowest_first:
                 break
             level = z[lowest_first[-1]]
-            parts, alone = earlier.parts_of_others(level)
+            parts, alone = earlier.parts_of_others(level, constrained or count * size > DECIDED)
             part = min(parts.values(), default=ONE)
             given |= alone
             if constrained and not given:
@@ -192,7 +192,7 @@ class Earlier:
         z: Mapping[int, Fraction],
         at_bounds: bool,
     ) -> None:
-        self.at_bounds = at_bounds
+        self.cluster, self.at_bounds = cluster, at_bounds
         self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
         self.units: dict[Place, dict[int, Fraction]] = {}
         self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
@@ -228,14 +228,31 @@ class Earlier:
                 total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
         return total
 
-    def parts_of_others(self, level: Fraction) -> tuple[dict[Place, Fraction], bool]:
+    def passed_on(self) -> dict[Place, Fraction]:
+        """What is free if these run elsewhere where they exceed room that they fill alone, level by level."""
+        free, demands = self.free, self.cluster.demands
+        for _ in self.groups:
+            moved: dict[int, Fraction] = {}  # tasks
+            for (s, i), left in free.items():
+                for j in self.units[s, i] if left < 0 and not self.per_level[s, i].n else ():
+                    moved[j] = max(moved.get(j, ZERO), dyadic(-left / demands[j][s][i]))
+            more = dict.fromkeys(self.free, ZERO)
+            for j, tasks in moved.items():
+                for s in self.cluster.open[j]:
+                    more |= {(s, i): max(more[s, i], tasks * d) for i, d in enumerate(demands[j][s])}
+            free = {place: min(free[place], each - more[place]) for place, each in self.free.items()}
+        return free
+
+    def parts_of_others(self, level: Fraction, stay: bool) -> tuple[dict[Place, Fraction], bool]:
         """The parts that the others keep where these do not fit, and whether these exceed what no other user needs.
 
         They are parts of a ``level`` to which those above it come down, or, under further constraints, of all tasks.
+        Unless these ``stay`` where they are, they run elsewhere if they exceed what they need alone.
         """
         need = self.others if self.at_bounds else {place: level * each for place, each in self.per_level.items()}
-        short = [place for place, free in self.free.items() if free < need[place]]
-        parts = {place: max(-up(-self.free[place] / need[place]), ZERO) for place in short if need[place].n}
+        room = self.free if stay else self.passed_on()
+        short = [place for place, free in room.items() if free < need[place]]
+        parts = {place: max(-up(-room[place] / need[place]), ZERO) for place in short if need[place].n}
         return parts, len(parts) < len(short)
 
 

@@ -271,6 +271,26 @@ def test_nor_is_one_among_many_users(tmp_path: Path) -> None:
         assert found.ok == ok, (first, str(found))
 
 
+def test_what_a_lower_user_lacks_where_it_is_alone_it_takes_elsewhere(tmp_path: Path) -> None:
+    instance = fo.Instance(
+        [[3, 2, 2e-12], [6, 3, 0], [0, 2, 3]],
+        [[9, 9, 5], [7, 8, 8]],
+        weights=[2, 2, 3],
+        task_limits=[1.5, None, None],
+        eligible=[[True, True], [True, False], [False, True]],
+    )
+    path = fo.DRF().allocate(instance).save(tmp_path / "answer.json")
+    assert fo.verify(path).ok
+    data = json.loads(path.read_text())
+    given_up = 1 - 3.333e-13  # by the third user, so that the first has 2e-12 of the third resource on its server
+    tasks = [[0.16666666666661006, 1.3333333333328903], [1.4166666666661956, 0], [0, 8 / 3 * given_up]]
+    prices = [[[0, 0, 0], [0, 0, 0.1]], [[0.125, 0, 0], [0, 0.1875, 0]]]
+    levels = [{"users": [user], "prices": p} for user, p in zip((2, 1), prices, strict=True)]
+    changed = {"tasks_by_server": tasks, "evidence": [{"kind": "levels", "levels": levels}], "objective": None}
+    path.write_text(json.dumps(data | changed | {"prices": None}))
+    assert "proves only a gap" in str(fo.verify(path))
+
+
 @pytest.mark.parametrize("limits", [False, True])
 def test_levels_of_a_thousand_users_are_proved_and_one_that_loses_more_than_a_millionth_is_not(
     limits: bool, tmp_path: Path

@@ -36,6 +36,7 @@ MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances o
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
 EVEN = (1.0, 0.9, 0.8, 0.0)  # parts of a row's tasks of which the same whole numbers are placed on its servers
+MOST_PAIRS = 2_000_000  # users times servers, beyond which other ways than the usual order take seconds each
 MOST_UNKNOWNS = 1_000  # users times servers, beyond which the root of the integer program takes more than a second
 
 
@@ -184,8 +185,7 @@ class WholeTasks:
 def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: Clock) -> Float:
     """Divisible tasks by pair, rounded within capacities and limits: shape (n_users, n_individual_servers).
 
-    If tasks of the answer rounded down are left out in the usual order, the placement with the largest ``key`` of
-    several.
+    The placement with the largest ``key`` of several, beyond `MOST_PAIRS` that in the usual order.
     """
     if program.empty:
         return np.zeros((program.given.n_users, int(program.given.counts.sum())))
@@ -194,8 +194,10 @@ def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: 
     down = np.maximum(np.floor(totals + FROM_WHOLE), np.ceil(program.low * (1 - SAME)))
     down = np.minimum(down, np.floor(program.high * (1 + SAME)))
     best = _interleaved_first(program, tasks)
+    if len(down) * program.given.counts.sum() > MOST_PAIRS:
+        return best
     if _all_need(program, tasks) and (best[program.active].sum(axis=1)[totals > 0] <= 0).any():
-        best = max(best, _interleaved_first(program, tasks, -1), key=key)  # where not all fit, small ones leave out few
+        best = max(best, _interleaved_first(program, tasks, -1), key=key)  # small ones first leave out fewer
     of_best = key(best)
     for start in _starts(program, by_row, down, clock):
         if clock.late:
@@ -239,16 +241,16 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     nothing = np.zeros((n, n_servers))
     if nothing.size > MOST_UNKNOWNS or down.max() > MOST_ON_SERVER:
         return nothing
-    has = usable > 0
-    parts = np.divide(needs, usable, out=np.zeros(needs.shape), where=has)
-    runs = eligible & (has | (needs <= 0)).all(axis=2)
+    parts = np.divide(needs, usable, out=np.zeros(needs.shape), where=usable > 0)
+    runs = eligible & ((usable > 0) | (needs <= 0)).all(axis=2) & parts.any(axis=2)
     most = np.divide(1 + SAME, parts.max(axis=2), out=np.zeros(runs.shape), where=runs)
     top = np.minimum(np.floor(most), down[:, None])
-    share = np.divide(needs, usable.sum(axis=0), out=np.zeros(needs.shape), where=needs > 0).max(axis=2).min(axis=1)
+    total = np.maximum(usable.sum(axis=0), needs.max(axis=(0, 1)))
+    share = np.divide(needs, total, out=np.zeros(needs.shape), where=total > 0).max(axis=2).min(axis=1)
     servers: Any = sp.block_diag([parts[:, s].T for s in range(n_servers)])  # by server: twice as fast as by user
     users = sp.kron(np.ones((1, n_servers)), sp.eye_array(n))
     found = optimize.milp(
-        -np.tile(share / share.max(), n_servers),
+        -np.tile(share / (share.max() or 1.0), n_servers),
         integrality=np.ones(nothing.size, dtype=np.int64),
         bounds=optimize.Bounds(0.0, top.T.ravel()),
         constraints=optimize.LinearConstraint(

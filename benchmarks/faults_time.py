@@ -133,7 +133,7 @@ ALLOCATIONS = {
     "HDRF, 3,000": (
         "fo.HDRF(by='org')",
         "fo.Instance(np.random.default_rng(1).uniform(1, 9, (3_000, 4)), [9e3] * 4, "
-        "labels={'org': [str(j % 900) for j in range(3_000)]})",
+        "teams={'org': [str(j % 900) for j in range(3_000)]})",
         "",
     ),
     "exact, 200 x 9": ("fo.DRF()", "I(200, n_servers=9, different_servers=True, seed=1)", "exact=True"),

@@ -146,7 +146,7 @@ class CompiledHere(Compiled):
 
     @classmethod
     def made(cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> CompiledHere | None:
-        """None if CVXPY's chain has to compile it, or to say why it cannot; `Late` if the call's time is too short for it.
+        """None if CVXPY's chain has to compile it, or to say why it cannot; `Late` if there is no time for it.
 
         A node that takes few numbers may become many entries: a mean that is repeated for each of n users has n * n.
         """

@@ -171,9 +171,7 @@ class Solved(PlaneOptimum):
 
     @property
     def allows_nothing(self) -> bool:
-        """Whether the dual values prove that no tasks are possible, whatever the objective: tasks have positive costs by
-        constraints with right-hand side 0.
-        """
+        """Whether the dual values prove that no tasks are possible: by rows with right-hand side 0 they cost."""
         none = np.zeros(len(self.program.pairs))
         self.written.settled(none)
         return bool(np.min(self.multipliers_at(none).forced, initial=1.0) > 0)

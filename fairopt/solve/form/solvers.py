@@ -327,7 +327,7 @@ def _solve_in_time(
     if compiled is not None:
         overruns = may_overrun(solver, compiled.entries)
     else:  # integer programs of HIGHS are of tables, with as many entries as numbers
-        overruns = numbers > (_LONG if solver == "HIGHS" else _SHORT)
+        overruns = may_overrun(solver, numbers) if solver == "HIGHS" else numbers > _SHORT
     if overruns and compiled is None:
         try:
             return _solve_in_subprocess(problem, solver, verbose, settings, place, until)

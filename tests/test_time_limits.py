@@ -10,6 +10,7 @@ import cvxpy as cp
 import forked
 import numpy as np
 import pytest
+from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
 
 import fairopt as fo
 from fairopt.proof import gate
@@ -18,7 +19,7 @@ from fairopt.runtime.clock import SHORTEST, Clock, Late, check, current
 from fairopt.runtime.progress import steps, tell
 from fairopt.solve import infeasible, leftover
 from fairopt.solve.cluster.psdsf import equilibrium
-from fairopt.solve.form import solvers
+from fairopt.solve.form import affine, solvers
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], teams={"team": ["batch", None]})
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
@@ -324,3 +325,67 @@ def test_ps_dsf_stopped_in_its_search_has_the_nearest_so_far(monkeypatch: pytest
         fo.PSDSF().allocate(SERVERS, time_limit=0.05)
     best = caught.value.best
     assert (best.tasks > 0).all() and best.certificate.violation <= 1e-9 and not best.certificate.ok
+
+
+# -- programs that have many more entries than the notion has numbers --------------------------------------------------
+
+
+def theil(model: Any) -> Any:
+    """The mean is repeated for every user, so that the compiled program has as many entries as pairs of users."""
+    mean = cp.sum(model.tasks) / model.tasks.size
+    return mean - 0.5 * cp.sum(cp.rel_entr(model.tasks, mean * np.ones(model.tasks.size))) / model.tasks.size
+
+
+MANY = fo.Instance(np.random.default_rng(1).uniform(1, 4, (40, 2)), [40, 40])
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "HIGHS"])
+def test_entries_decide_where_a_program_is_solved(
+    solver: str, nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+    solve = subprocesses.solve
+
+    def seen(what: str, until: float, **data: Any) -> Any:
+        asked.append(what)
+        return solve(what, until, **data)
+
+    monkeypatch.setattr(solvers, "_LONG", 1_000)
+    monkeypatch.setattr(subprocesses, "solve", seen)
+    policies = {
+        "CLARABEL": fo.Policy(theil),
+        "HIGHS": fo.Policy(fo.Total(), [lambda m: m.tasks >= 0.1 * cp.sum(m.tasks) / 40 * np.ones(40)]),
+    }
+    a = policies[solver].allocate(MANY, solver=solver, time_limit=60)
+    assert a.certificate.ok and solver in asked
+    asked.clear()
+    assert fo.FDS(2).allocate(MANY, solver="CLARABEL", time_limit=60).certificate.ok
+    assert asked == []
+    subprocesses._idle.pop().end()
+
+
+def test_a_program_that_takes_longer_to_compile_than_the_call_may_take_is_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(affine, "PER_ENTRY", 1.0)
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: CVXPY, which compiles for CLARABEL"):
+        fo.Policy(theil).allocate(MANY, time_limit=60)
+    monkeypatch.setattr(affine, "PER_ENTRY", 1e-9)
+    assert fo.Policy(theil).allocate(MANY, time_limit=60).certificate.ok
+
+
+def test_writing_in_cones_is_stopped_between_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "cvxpy.reductions.dcp2cone.dcp2cone.Dcp2Cone.canonicalize_expr"
+    write, written = Dcp2Cone.canonicalize_expr, list[Any]()
+
+    def slow(*what: Any) -> Any:
+        clock = current()
+        assert clock is not None
+        clock.end = clock.hard = time.perf_counter()
+        written.append(what)
+        return write(*what)
+
+    monkeypatch.setattr(place, slow)
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: CVXPY, which compiles for CLARABEL"):
+        fo.Policy(lambda m: sum(cp.sqrt(m.tasks[j]) for j in range(2))).allocate(CLUSTER, time_limit=60)
+    assert len(written) == 1

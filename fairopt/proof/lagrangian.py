@@ -8,7 +8,7 @@ multipliers weaken the bound and cannot falsify it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from fairopt.proof.least_squares import by_iteration
 from fairopt.proof.ranges import Entries, implied_ranges
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 
 BALANCING = 10  # steps
@@ -54,7 +54,7 @@ class Multipliers:
     by further constraints, ``constant`` the multipliers times right-hand sides. ``extra`` are concave functions with
     lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and ``constant_size`` are
     ``pair_cost`` and ``constant`` with absolute terms, to which rounding is relative. ``forced`` (n_pairs,) is the part
-    of ``pair_cost`` by rows with right-hand side 0, rounded down.
+    of ``pair_cost`` by rows with right-hand side 0, rounded down; of rows that only CVXPY knows, at tasks 0.
     """
 
     prices: Float
@@ -80,6 +80,8 @@ class Multipliers:
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+        if not at.any() and not rows.others and not rows.values[dual != 0].any():
+            self.forced = self.forced + (per_unit - TERM_ROUNDING * size) / unit
 
     def charge_jointly(
         self,
@@ -89,7 +91,7 @@ class Multipliers:
         top: Float,
         slopes: Mapping[cp.Variable, Float] | None = None,
     ) -> None:
-        """Add rows with other variables as `charge` does, and what they leave of these less the objective's slopes.
+        """Charge rows with other variables, and no others, and what they leave of these less the objective's slopes.
 
         That is charged at the variables' ranges, which follow from their bounds and the rows, the unknowns being at
         most ``top``. The constant is infinite if a variable without a bound has a cost.
@@ -106,11 +108,16 @@ class Multipliers:
                 self.constant += float(cost @ held)
                 self.constant_size += float(size @ np.abs(held))
                 costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
+        left = 0.0
         for variable, cost in costs.items():
             rounding = TERM_ROUNDING * sizes[variable]
-            least = charged_at(cost - rounding, cost + rounding, *reach[variable])
-            self.constant -= float(least.sum())
-            self.constant_size += float(np.abs(least).sum())
+            left -= float(charged_at(cost - rounding, cost + rounding, *reach[variable]).sum())
+        self.constant += left
+        self.constant_size += left
+        if left < np.inf and not slopes and not at.any() and _of_zero([one for one, _ in rows], reach):
+            # ranges, and so what is left, are at most multiples of the largest part x_p / top_p, hence of their sum
+            size = np.zeros(len(self.pair_cost)) if self.size is None else self.size
+            self.forced = self.pair_cost - TERM_ROUNDING * size - (1 + ROUNDING) * left / (top * unit)
 
     def plus(self, other: Multipliers) -> None:
         """Add the costs and constants of others."""
@@ -120,6 +127,7 @@ class Multipliers:
         self.pair_cost = self.pair_cost + other.pair_cost
         self.constant += other.constant
         self.constant_size += other.constant_size
+        self.forced = self.forced + other.forced
 
     def charge_rows(self, rows: Rows, multipliers: Float) -> None:
         """Add linear rows at multipliers in natural units."""
@@ -218,6 +226,12 @@ def _reach(
         right += [side] if one.inequality else [side, -side]
     least, most = implied_ranges(Entries.of(sp.csr_array(sp.vstack(parts))), np.concatenate(right), least, most)
     return {v: (least[i:j], most[i:j]) for v, i, j in zip(variables, cuts[:-1], cuts[1:], strict=True)}
+
+
+def _of_zero(rows: Sequence[LinearRows], variables: Iterable[cp.Variable]) -> bool:
+    """Whether other variables are 0, and the right-hand sides of rows at unknowns 0 and of these variables' bounds."""
+    sides = [side[np.isfinite(side)] for variable in variables for side in ranges(variable)]
+    return not any(np.any(some) for some in (*sides, *(v.value for v in variables), *(one.values for one in rows)))
 
 
 class Lagrangian:

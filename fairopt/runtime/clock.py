@@ -112,13 +112,16 @@ def current() -> Clock | None:
     return _CLOCK.get()
 
 
-def check(what: str = "", done: int | None = None, total: int | None = None) -> None:
-    """Raise `Late` if the time of the current call is over; ``what`` names its next step."""
+def check(what: str = "", done: int | None = None, total: int | None = None, needs: float = 0.0) -> None:
+    """Raise `Late` if the time of the current call is over, or if its next step ``needs`` more seconds than are left.
+
+    ``what`` names this step.
+    """
     clock = _CLOCK.get()
     if clock is not None:
         if what:
             clock.at = what if done is None else f"{what}, {done:,}" + ("" if total is None else f" of {total:,}")
-        if time.perf_counter() >= clock.hard:
+        if time.perf_counter() + needs >= clock.hard:
             raise Late
 
 

@@ -16,7 +16,9 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -43,14 +45,25 @@ def problem(
 
 def clarabel(data: dict[str, Any], options: dict[str, Any], verbose: bool) -> dict[str, Any]:
     """CLARABEL's solution of a problem in cone form, as CVXPY gives it to this solver."""
-    from types import SimpleNamespace
-
     import numpy as np
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
 
     found = CLARABEL().solve_via_data(data | {"dims": SimpleNamespace(**data["dims"])}, False, verbose, options)
     plain = {name: getattr(found, name) for name in ("obj_val", "solve_time", "iterations")}
     return plain | {"x": np.asarray(found.x), "z": np.asarray(found.z), "status": str(found.status)}
+
+
+def highs(data: dict[str, Any], options: dict[str, Any], verbose: bool) -> dict[str, Any]:
+    """HiGHS's solution of a linear program in cone form."""
+    own = {name: value for name, value in options.items() if name != "highs_options"}
+    own |= options.get("highs_options", {})
+    return dict(of_highs()["solve_data"](data | {"dims": SimpleNamespace(**data["dims"])}, verbose, own))
+
+
+@cache
+def of_highs() -> dict[str, Any]:
+    """The functions of `solve.form.highs`."""
+    return runpy.run_path(str(Path(__file__).parents[1] / "solve" / "form" / "highs.py"))
 
 
 def linprog(**program: Any) -> tuple[int, str, Any, Any]:
@@ -64,6 +77,7 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
 SOLVE: dict[str, Callable[..., Any]] = {
     "problem": problem,
     "CLARABEL": clarabel,
+    "HIGHS": highs,
     "linprog": linprog,
 }
 
@@ -90,7 +104,7 @@ def main() -> None:
 
     threadpool_limits(1, user_api="blas")
 
-    runpy.run_path(str(Path(__file__).parents[1] / "solve" / "form" / "highs.py"))["silence_banner"]()
+    of_highs()["silence_banner"]()
 
     while True:
         try:

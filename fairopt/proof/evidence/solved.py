@@ -169,6 +169,13 @@ class Solved(PlaneOptimum):
             out.plus(joint)
         return out
 
+    @property
+    def allows_nothing(self) -> bool:
+        """Whether the dual values prove that no tasks are possible: by rows with right-hand side 0 they cost."""
+        none = np.zeros(len(self.program.pairs))
+        self.written.settled(none)
+        return bool(np.min(self.multipliers_at(none).forced, initial=1.0) > 0)
+
     def charged_jointly(
         self,
         rows: Sequence[tuple[LinearRows, Float]],
@@ -521,6 +528,8 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     point = program.point(tasks, variables=variables)
     blocks = conditions.violation_at(program, tasks, cone) if blocks is None else blocks
     proof, left, fit = Proved(), evidence.left, None
+    if not tasks.any() and np.isfinite(objective.value(point)) and evidence.allows_nothing:
+        return Measured(tasks, 0.0, blocks, evidence.prices, variables=known)
     prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
     by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:

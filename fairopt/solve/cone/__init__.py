@@ -2,6 +2,7 @@
 
 * `solve`: one objective as one program, by solvers in turn until one is certified.
 * `vertex`: a vertex of a small linear program in fractions, where no solver's point is certified.
+* `nothing`: constraints that no tasks but 0 satisfy.
 * `leximin`: leximin under any constraints, as a sequence of programs.
 * `levels`: the program of one level, by CVXPY or kept in HiGHS.
 * `single_point`: levels above one at which a curved condition leaves a single point.

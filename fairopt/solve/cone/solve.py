@@ -25,6 +25,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
+from fairopt.solve.cone.nothing import nothing
 from fairopt.solve.cone.unbounded import refuse_unbounded
 from fairopt.solve.cone.vertex import IN_FRACTIONS, at_vertex
 from fairopt.solve.form import solvers
@@ -34,6 +35,7 @@ from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import parametric_applies
 
 INACCURATE = "optimal_inaccurate"  # CVXPY's status
+LITTLE = 1e-3  # of typical tasks: with less for everybody the constraints may leave none
 CANNOT_TAKE = "cannot take this kind of problem"
 
 
@@ -42,7 +44,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
 
     If the first answer is not certified, variables of blocks are solved for in units of what they can be.
     """
-    units, unsolved, refined = dict[str, float](), list[ConeModel](), list[str]()
+    units, unsolved, refined, tried_nothing = dict[str, float](), list[ConeModel](), list[str](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate, answered = None, name == "HIGHS" or settings.solver is None
@@ -94,6 +96,10 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                     yield proposal
             else:
                 yield Proposal("cone", attempt=attempt)
+            if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
+                tried_nothing.append(solver)
+                if (of_zero := nothing(program, settings)) is not None:
+                    yield of_zero
             if cone.model.own.held and not units:
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:

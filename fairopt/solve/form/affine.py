@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 
+PER_ENTRY = 2e-7  # seconds that an entry takes until it is in the solver's matrix: nine million took 2 s
 CONSTANTS = ("scalar_const", "dense_const", "sparse_const")
 
 
@@ -36,6 +38,7 @@ class Entries(NamedTuple):
     def through(self, target: Indices, factor: Float, starts: Indices, ends: Indices) -> Entries:
         """Each entry, times factors, to as many rows as lie between its start and end in ``target``."""
         counts = ends - starts
+        check(needs=PER_ENTRY * float(counts.sum()))
         each = np.repeat(np.arange(len(counts)), counts)
         at = np.arange(len(each)) + (starts - np.cumsum(counts) + counts)[each]
         return Entries(target[at], self.column[each], self.value[each] * factor[at])
@@ -49,6 +52,7 @@ class Entries(NamedTuple):
 
 def joined(parts: Sequence[Entries], starts: Sequence[int]) -> Entries:
     """Entries of several expressions, the rows of each from a start on."""
+    check()
     row, column, value = zip(*(one.to(one.row + at) for one, at in zip(parts, starts, strict=True)), strict=True)
     return Entries(np.concatenate(row), np.concatenate(column), np.concatenate(value))
 
@@ -71,6 +75,7 @@ class Writer:
 
     def written_out(self, node: Any) -> Entries:
         """The entries of a node by its kind; `_Other` for kinds that are not written here."""
+        check()
         kind, size = node.type, _size(node)
         if kind == "variable":
             return Entries(np.arange(size), self.starts[node.data] + np.arange(size), np.ones(size))

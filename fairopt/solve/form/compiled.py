@@ -19,8 +19,9 @@ import numpy as np
 from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
-from fairopt.solve.form.affine import affine_entries, backend, parameters
+from fairopt.solve.form.affine import PER_ENTRY, affine_entries, backend, parameters
 from fairopt.solve.form.highs import solve_data
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
@@ -80,11 +81,12 @@ class Compiled:
     @staticmethod
     def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> Compiled:
         """A compiled problem."""
-        (objective,) = problem.objective.args
-        squares = solver == "CLARABEL" and bool(options.get("use_quad_obj", True))
-        squares = squares and objective.has_quadratic_term() and not objective.is_affine()
-        written = None if solver not in BY_CONES else CompiledHere.made(problem, solver, squares)
-        return written or Compiled(problem, solver, options)
+        return CompiledHere.made(problem, solver, options) or Compiled(problem, solver, options)
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of its matrices."""
+        return int(self.data["A"].nnz + getattr(self.data.get("P"), "nnz", 0))
 
     def columns(self) -> dict[int, Indices]:
         """The columns of the problem's variables by their ids."""
@@ -143,9 +145,16 @@ class CompiledHere(Compiled):
         self.bounds: slice | None = None  # the rows that are bounds of variables
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> CompiledHere | None:
-        """None if CVXPY's chain has to compile it, or to say why it cannot."""
-        out, (objective,) = cls(problem, solver, squares), problem.objective.args
+    def made(cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> CompiledHere | None:
+        """None if CVXPY's chain has to compile it, or to say why it cannot; `Late` if there is no time for it.
+
+        A node that takes few numbers may become many entries: a mean that is repeated for each of n users has n * n.
+        """
+        if solver not in BY_CONES:
+            return None
+        (objective,) = problem.objective.args
+        squares = solver == "CLARABEL" and bool(options.get("use_quad_obj", True))
+        out = cls(problem, solver, squares and objective.has_quadratic_term() and not objective.is_affine())
         beside = [c for c in problem.constraints if isinstance(c, TableRows)]
         rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
@@ -210,7 +219,9 @@ class CompiledHere(Compiled):
         at = np.arange(self.bounds.start, self.bounds.stop)
         entries.append((at, np.concatenate([low, high]), np.repeat([-1.0, 1.0], [len(low), len(high)])))
         entries.append((at, np.full(len(at), n), np.concatenate([least[low], -most[high]])))
+        check(needs=PER_ENTRY / 2 * sum(len(some) for some, *_ in entries))
         row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
+        check()
         inside, cost, right = (row < m) & (column < n), row == m, (row < m) & (column == n)
         a = sp.csc_array((value[inside], (row[inside], column[inside])), shape=(m, n))
         self.data = {"A": a, "b": -_sums(row[right], value[right], m), "dims": _cones(sizes, parts)}
@@ -325,6 +336,7 @@ def _to_cones() -> Any:
             self.known: dict[int, tuple[Any, bool]] = {}  # with the expressions, whose ids others might get
 
         def canonicalize_tree(self, expr: Any, *rest: Any) -> Any:
+            check()
             return (expr, []) if self.is_plain(expr) else super().canonicalize_tree(expr, *rest)
 
         def is_plain(self, expr: Any) -> bool:

@@ -71,10 +71,9 @@ _AGAIN: dict[str, tuple[dict[str, Any], ...]] = {
 EQUILIBRATED = ("CLARABEL", "ECOS")  # whose further tries are in these units
 # Names of time limits; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
-# Sizes of problems for which one iteration, or one step of CVXPY's compilation, takes at most about 0.1 s; and for
-# solvers without a time limit, the whole solve.
+# Entries of a compiled problem for which one iteration takes at most about 0.1 s, and for which the whole solve does;
+# the latter are also the numbers of a problem that CVXPY's chain compiles within this time.
 _LONG, _SHORT = 50_000, 2_000
-_MOST_COMPILING = 0.25  # of the time left, in this process
 LATE = "time limit reached"
 _NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict of their options in CVXPY
 # Error messages, other than a TypeError, for invalid options or values.
@@ -279,7 +278,7 @@ def _solve_data(
         per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
         names = ("tol_gap_abs", "tol_gap_rel")
         settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
-    solve = compiled.solve if until is None else partial(_solve_elsewhere, until)
+    solve = compiled.solve if until is None else partial(_solve_elsewhere, solver, until)
     raw = solve(given, verbose, settings)
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
@@ -317,26 +316,32 @@ def _solve_in_time(
     left: Left | None,
     compiled: Compiled | None,
 ) -> str:
-    """`Problem.solve` of a problem of so many `numbers` with a time limit, in a subprocess if needed; the status."""
+    """`Problem.solve` of a problem of so many `numbers` with a time limit, in a subprocess if needed; the status.
+
+    What is compiled here stops when the time is up, and tells how many entries a solver gets. CVXPY's chain does not.
+    """
     name = _TIME.get(solver)
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
-    check("writing programs for CVXPY")
-    long = compiling(problem, numbers) > (until - time.perf_counter()) * _MOST_COMPILING
-    overruns = may_overrun(solver, numbers)
-    if long or (overruns and solver != "CLARABEL"):
+    check(f"CVXPY, which compiles for {solver}")
+    compiled = compiled or CompiledHere.made(problem, solver, settings)
+    if compiled is not None:
+        overruns = may_overrun(solver, compiled.entries)
+    else:  # integer programs of HIGHS are of tables, with as many entries as numbers
+        overruns = may_overrun(solver, numbers) if solver == "HIGHS" else numbers > _SHORT
+    if overruns and compiled is None:
         try:
             return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
-    check(f"CVXPY, which compiles for {solver}")
-    compiled = compiled or Compiled.of(problem, solver, settings)
+    apart = overruns and compiled is not None  # only the data go to the subprocess
+    compiled = compiled or Compiled(problem, solver, settings)
     seconds = until - time.perf_counter()
     if seconds <= 0:
         return LATE
     if place:
         (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    if overruns and not long:
+    if apart:
         try:
             return _solve_data(compiled, solver, verbose, settings, again, left, until + _to_return(seconds))
         except subprocesses._Stopped:
@@ -351,11 +356,11 @@ def _to_return(seconds: float) -> float:
     return min(0.05 + 0.15 * seconds, 0.5)
 
 
-def _solve_elsewhere(until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
-    """What CLARABEL returns of data, in a subprocess which is killed at a time."""
+def _solve_elsewhere(solver: str, until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
+    """What CLARABEL or HIGHS returns of data, in a subprocess which is killed at a time."""
     dims = subprocesses.cones(data["dims"])
-    found = subprocesses.solve("CLARABEL", until, data=data | {"dims": dims}, options=settings, verbose=verbose)
-    return SimpleNamespace(**found)
+    found = subprocesses.solve(solver, until, data=data | {"dims": dims}, options=settings, verbose=verbose)
+    return SimpleNamespace(**found) if solver == "CLARABEL" else found
 
 
 def _solve_in_subprocess(
@@ -396,7 +401,7 @@ def _solve_in_subprocess(
 
 def compiled_for_simplex(problem: cp.Problem | Posed) -> CompiledHere | None:
     """A linear program compiled for HiGHS; None if it is large, or CVXPY's chain compiles it."""
-    found = None if size(problem) > LARGE else CompiledHere.made(problem, "HIGHS", squares=False)
+    found = None if size(problem) > LARGE else CompiledHere.made(problem, "HIGHS", {})
     return found if found is None or found.data["A"].shape[0] else None
 
 
@@ -428,9 +433,9 @@ def compiling(problem: cp.Problem | Posed, numbers: int) -> float:
     return 1e-6 * numbers + 1e-3 * len(problem.constraints)
 
 
-def may_overrun(solver: str, numbers: int) -> bool:
-    """Whether a solver may exceed its time limit by much, on a problem of this size."""
-    return numbers > (_LONG if solver in _TIME else _SHORT)
+def may_overrun(solver: str, entries: int) -> bool:
+    """Whether a solver may exceed its time limit by much, on a compiled problem with so many entries."""
+    return entries > (_LONG if solver in _TIME else _SHORT)
 
 
 def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:

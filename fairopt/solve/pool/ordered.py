@@ -2,7 +2,13 @@
 
 The dual is ``min over p >= 0 of sum_i C_i p_i + D(p)`` with ``D(p) = max_z OW(z) - sum_j k_j z_j``, where OW gives the
 k-th smallest level the k-th largest weight, and k_j is what a unit of level costs. D is the largest of linear functions
-of p, one for each best response; the cuts found so far are a linear program in m + 1 unknowns.
+of p, one for each best response; the cuts found so far are a linear program in m + 1 unknowns. Users without limits
+need no D: any group of them costs at least its smallest weights, and sorting costs finds the group that costs least. So
+one pass is a sort and a product of n by m, and the answer is a mixture of few groups.
+
+Rounding: prices are moved into the dual feasible set before they bound anything, and the gate proves the answer by
+these. With weights n..1 and demands over four decades of 4 (8) resources, 1,000, 10,000 and 100,000 users take .04, .1
+and 1.1 s (.1, .3 and 3 s) of CPU in 24 to 41 (60 to 130) rounds, with limits .1, .4 and 8 s (.1, .9 and 25 s).
 """
 
 from __future__ import annotations
@@ -16,16 +22,19 @@ from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.proof.evidence.prices import CapacityPrices
 from fairopt.proof.proposal import Proposal
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.progress import tell
-from fairopt.runtime.tolerances import ROUNDING, TINY
+from fairopt.runtime.tolerances import EPS, ROUNDING, TINY
 from fairopt.solve import infeasible
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
 
-ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
+ROUNDS = 500  # 1 to 130 are usual
+OUTWARDS = (
+    0.7  # of the way from the best prices to the program's, where groups are searched: 198 rounds at 1 became 130
+)
 GAP = 1e-9  # relative gap at which to stop
 
 
@@ -77,9 +86,12 @@ class _CuttingPlanes:
         bounds = np.concatenate([self.low, high[np.isfinite(high)]])
         self.top = float(bounds.max(initial=0.0))  # above it only users without limits count (4.12, 3)
         self.high = np.where(np.isinf(high), self.top, high)
+        cost, weights = np.cumsum(np.sort(self.loads[:, self.free].sum(axis=0))), self.smallest[: len(self.free)]
+        inside = 2.0 * float((weights / cost).max(initial=0.0))
+        self.inside, self.more = np.full(len(self.usable), inside), inside * cost - weights
         self.rows: list[Float] = []  # coefficients of the prices and of D(p)
         self.right: list[float] = []
-        self.columns: list[Float] = []  # the levels of each row, of which the answer is a mixture
+        self.columns: list[Float | Bool] = []  # the levels of each row, of which the answer is a mixture
         self.levels: Float | None = None
         self.prices: Float = np.zeros(len(self.usable))
         self.best: Float = np.zeros(len(self.usable))
@@ -92,17 +104,20 @@ class _CuttingPlanes:
 
     def _add_levels(self, levels: Float) -> None:
         """``D(p) >= OW(levels) - k @ levels``."""
-        self.rows.append(np.append(self.loads @ levels, 1.0))
-        self.right.append(float(np.sort(levels) @ self.v))
-        self.columns.append(levels)
+        self._add(levels, 1.0, float(np.sort(levels) @ self.v))
 
     def _add_group(self, users: Indices) -> None:
         """A group of users without limits costs at least its smallest weights."""
-        self.rows.append(np.append(self.loads[:, users].sum(axis=1), 0.0))
-        self.right.append(float(self.smallest[len(users) - 1]))
-        column = np.zeros(len(self.v))
-        column[users] = 1.0
-        self.columns.append(column)
+        column = np.zeros(len(self.v), dtype=bool)
+        column[users] = True
+        self._add(column, 0.0, float(self.smallest[len(users) - 1]))
+
+    def _add(self, column: Float | Bool, of_gain: float, right: float) -> None:
+        """Add the row of levels, or of a group's users, unless it is there."""
+        if not any(column.dtype == one.dtype and np.array_equal(column, one) for one in self.columns):
+            self.rows.append(np.append(self.loads @ column, of_gain))
+            self.right.append(right)
+            self.columns.append(column)
 
     def solve(self) -> bool:
         """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
@@ -125,31 +140,42 @@ class _CuttingPlanes:
         return True
 
     def add(self) -> bool:
-        """Add the rows that the prices violate; whether there are any and the gap is still open."""
+        """Add the rows that prices violate; whether there are any and the gap is still open.
+
+        Rows are searched for between the best prices and the program's first (Ben-Ameur and Neto 2007).
+        """
         assert self.levels is not None
-        prices, groups = self._feasible(self.prices)
-        gain, rows = 0.0, len(self.rows)
-        if self.top > 0:
-            levels = best_levels(self.v, prices @ self.loads, self.low, self.high)
-            gain = float(np.sort(levels) @ self.v - prices @ (self.loads @ levels))
-            if not any(np.array_equal(levels, one) for one in self.columns):
+        rows, between = len(self.rows), self.best + OUTWARDS * (self.prices - self.best)
+        for searched in (between, self.prices) if np.isfinite(self.bound) else (self.prices,):
+            prices, groups = self._feasible(searched)
+            gain = 0.0
+            if self.top > 0:
+                levels = best_levels(self.v, prices @ self.loads, self.low, self.high)
+                gain = float(np.sort(levels) @ self.v - prices @ (self.loads @ levels))
                 self._add_levels(levels)
-        for group in groups:
-            self._add_group(group)
-        bound = float(prices @ self.usable) + gain
-        if bound < self.bound:  # False for NaN
-            self.bound, self.best = bound, prices
+            for group in groups:
+                self._add_group(group)
+            bound = float(prices @ self.usable) + gain
+            if bound < self.bound:  # False for NaN
+                self.bound, self.best = bound, prices
+            if len(self.rows) > rows:
+                break
         value = float(np.sort(self.levels) @ self.v)
         return len(self.rows) > rows and not self.bound - value <= GAP * self.bound
 
     def _feasible(self, prices: Float) -> tuple[Float, list[Indices]]:
-        """Prices times the least factor at which no group costs less than its weights, and the most violated groups."""
+        """Prices moved to `inside` until no group costs less than its weights, and the groups that moved them most.
+
+        With A_k, B_k and G_k the cost of the k cheapest at both prices and the k smallest weights a part t is enough
+        if ``(1 - t) A_k + t B_k >= G_k``, as the cost of the cheapest is concave in the prices. Why not multiples of
+        the prices: the first programs price few resources, and who needs none of them costs nothing at any multiple.
+        """
         cost = prices @ self.loads
         order = self.free[np.argsort(cost[self.free])]
-        cost, weights = np.cumsum(cost[order]), self.smallest[: len(order)]
+        cost = np.cumsum(cost[order])
+        short = self.smallest[: len(order)] - cost
         with np.errstate(divide="ignore", invalid="ignore"):
-            short = np.where(weights > 0, weights / cost, 0.0)
-        factor = float(short.max(initial=1.0))
-        if factor <= 1 + GAP / 10:
-            return prices * factor, []
-        return prices * factor, [order[: k + 1] for k in {int(short.argmax()), int((weights - cost).argmax())}]
+            part = np.where(short > 0, short / (short + self.more), 0.0)
+        most = float(part.max(initial=0.0))
+        groups = [order[: k + 1] for k in {int(part.argmax()), int(short.argmax())}] if most > EPS else []
+        return prices + most * (self.inside - prices), groups

@@ -53,6 +53,14 @@ def test_users_are_not_too_many_for_the_proof(n):
     assert fo.Policy(fo.OrderedWeighted(tuple(np.linspace(1, 0.01, n)))).allocate(instance).certificate.gap <= 1e-9
 
 
+@pytest.mark.fast_methods
+@pytest.mark.parametrize("v", [tuple(range(400, 0, -1)), tuple(0.9**k for k in range(400)), (3, 2, 1)])
+def test_demands_over_four_decades_with_zeros_have_prices(v):
+    """The first program prices few resources, of which some users need none."""
+    a = fo.Policy(fo.OrderedWeighted(v)).allocate(fo.datasets.log_uniform(400, 4, seed=1), method="prices")
+    assert a.certificate.gap <= 1e-9
+
+
 def test_lower_bounds_that_do_not_fit_are_infeasible():
     instance = fo.Instance([[1], [2]], [6])
     with pytest.raises(fo.errors.Infeasible, match="MinTasks"):

@@ -53,7 +53,7 @@ class Curves:
         for cone in self.norms:
             rest = slice(cone.start + 1, cone.stop)
             norm = float(np.linalg.norm(y[rest]))
-            if norm > y[cone.start]:
+            if norm > max(y[cone.start], 0.0):
                 y[rest] *= max(y[cone.start], 0.0) / norm
         u = np.minimum(y[first], 0.0)
         w = np.maximum(y[first + 2], -LEAST * u)

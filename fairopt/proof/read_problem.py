@@ -20,6 +20,7 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
+from fairopt.blocks.written_values import rounding_of, without_constants
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proof import feasibility as conditions
@@ -34,6 +35,7 @@ from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
+from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
 from fairopt.solve.form.program import Program, require_instance
@@ -101,7 +103,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
     tasks = conditions.repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
     place = program.active[pairs.user] + pairs.server * instance.n_users  # column order, as CVXPY differentiates
-    with conditions.values_kept(problem.variables()):
+    with values_kept(problem.variables()):
         variable.save_value(full.reshape(variable.shape))
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
@@ -119,7 +121,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         variables = _own_values(problem)
         point = program.point(tasks, variables=variables)
         block = objective if not program.empty and _is_still(problem, objective, point) else None
-        value = float(problem.objective.expr.value) if block is None else block.value(point)
+        value = float(problem.objective.expr.value) if block is None else block.stated(point)
         gap, assumed = 0.0, ""
         if not program.empty:
             gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
@@ -160,7 +162,8 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     """Whether a problem still maximises the block, judged by the value at the point."""
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
         return False
-    value, here = objective.value(point), float(problem.objective.expr.value)
+    expression, constant = without_constants(problem.objective.expr)
+    value, here = objective.value(point), float(expression.value) + (constant - objective._constant(point))
     if objective.term.kind.in_logs:
         value = float(np.log(value))
     return bool(np.isclose(value, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
@@ -190,13 +193,14 @@ def _gap_of_tasks(
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""
-    expression = problem.objective.expr
-    value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
+    expression, _ = without_constants(problem.objective.expr)
+    value, hidden = float(expression.value), 2.0 * rounding_of(expression)
+    unit = _unit(expression, variable, program.expand(program.size[program.pairs.user]))
 
     def measured(excess: float) -> float:
         """The gap of an excess over the value, by the block or in ``unit``."""
         if block is None or majorant is None or not block.majorant_is_natural:
-            return in_units(excess, unit, value)
+            return in_units(excess, unit, value, 0.0 if block is not None and block.is_known else hidden)
         here = majorant.value(program.point(tasks))
         return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
 
@@ -214,35 +218,39 @@ def _gap_of_tasks(
         return gap, ""
     top = np.zeros(variable.size)
     top[place] = program.most[program.pairs.user]
-    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit, measured))
+    return min((gap, ""), _gap_by_conic_dual(problem, expression, variable, top, unit, measured))
 
 
 def _gap_by_conic_dual(
     problem: cp.Problem,
+    expression: cp.Expression,
     variable: cp.Variable,
     top: Float,
-    value: float,
     unit: float,
     measured: Callable[[float], float],
 ) -> tuple[float, str]:
-    """The gap by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
+    """The gap by the dual of the problem's cone form, solved in the given unit, and what it assumes.
+
+    The ``expression`` is the problem's objective without constants.
+    """
     unit = unit or 1.0
     scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
-    form = problem.objective.expr / scale
-    return conic_gap(form, problem.constraints, variable, top, value / scale, lambda excess: measured(excess * unit))
+    form, value = expression / scale, float(expression.value) / scale
+    return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
 
 
-def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
-    """A unit for gaps: by how much the problem's objective falls as its variables shrink.
+def _unit(expression: cp.Expression, variable: cp.Variable, typical: Float) -> float:
+    """A unit for gaps: by how much an objective falls as its variables shrink.
 
-    If it does not fall, its distance from its value at typical values of the variable; 0 if that is 0 too.
+    If it does not fall, its distance from its value at typical values of the variable, or else at none; 0 if that is 0
+    too.
     """
-    expression = problem.objective.expr
     drop, here = conditions.fall_of(expression, expression.variables()), conditions.number(expression)
-    if not drop > 0:
-        with conditions.values_kept([variable]):
-            variable.save_value(typical.reshape(variable.shape))
-            drop = abs(conditions.number(expression) - here)
+    for other in (typical, np.zeros(variable.shape)):
+        if not drop > 0:
+            with values_kept([variable]):
+                variable.save_value(other.reshape(variable.shape))
+                drop = abs(conditions.number(expression) - here)
     return drop if np.isfinite(drop) else 0.0
 
 
@@ -261,19 +269,21 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     if tasks is not None and tasks.value is not None:
         run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
     run = cut_at_limits(instance, run)
-    expression = problem.objective.expr
-    gap, value, assumed = 0.0, 0.0, ""
-    with conditions.values_kept(problem.variables()):
+    expression, constant = without_constants(problem.objective.expr)
+    gap, stated, assumed = 0.0, 0.0, ""
+    with values_kept(problem.variables()):
         if tasks is not None:
             tasks.save_value(run)
         variable.save_value(bundles)
         blocks = _violation(problem)
         if not program.empty:
-            value = float(expression.value)
-            unit = _unit(problem, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
-            top = np.tile(capacity, (n, 1)).ravel(order="F")
-            gap, assumed = _gap_by_conic_dual(
-                problem, variable, top, value, unit, partial(in_units, unit=unit, value=value)
+            value, rounding = float(expression.value), 0.0 if program.objective.is_known else rounding_of(expression)
+            stated, unit = (
+                value + constant,
+                _unit(expression, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program)),
             )
+            top = np.tile(capacity, (n, 1)).ravel(order="F")
+            measured = partial(in_units, unit=unit, value=value, rounding=2.0 * rounding)
+            gap, assumed = _gap_by_conic_dual(problem, expression, variable, top, unit, measured)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
-    return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)
+    return Answer(run, gap, violation, "read", stated, None, blocks, assumed=assumed, bundles=table)

@@ -7,7 +7,8 @@ Problems of other kinds go through CVXPY's chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -55,6 +56,17 @@ def whole(problem: cp.Problem | Posed) -> cp.Problem:
     return cp.Problem(problem.objective, list(problem.constraints)) if isinstance(problem, Posed) else problem
 
 
+@contextmanager
+def values_kept(variables: Iterable[cp.Variable]) -> Iterator[list[cp.Variable]]:
+    """Restore the values of variables, which it gives, on exit."""
+    before = [(variable, variable.value) for variable in variables]
+    try:
+        yield [variable for variable, _ in before]
+    finally:
+        for variable, value in before:
+            variable.save_value(value)
+
+
 @dataclass(frozen=True)
 class Cones:
     """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
@@ -79,12 +91,20 @@ class Compiled:
 
     @staticmethod
     def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> Compiled:
-        """A compiled problem."""
+        """A compiled problem.
+
+        CVXPY's forms of atoms start their own variables at values that those of the problem have, as general nonlinear
+        solvers need, and fail where these lie outside what they expect (`sum_largest` of all entries, or of 1.5). Cone
+        solvers need none, so the variables have no values meanwhile.
+        """
         (objective,) = problem.objective.args
         squares = solver == "CLARABEL" and bool(options.get("use_quad_obj", True))
         squares = squares and objective.has_quadratic_term() and not objective.is_affine()
-        written = None if solver not in BY_CONES else CompiledHere.made(problem, solver, squares)
-        return written or Compiled(problem, solver, options)
+        with values_kept(problem.variables()) as variables:
+            for variable in variables:
+                variable.save_value(None)
+            written = None if solver not in BY_CONES else CompiledHere.made(problem, solver, squares)
+            return written or Compiled(problem, solver, options)
 
     def columns(self) -> dict[int, Indices]:
         """The columns of the problem's variables by their ids."""

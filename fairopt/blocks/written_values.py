@@ -66,11 +66,20 @@ def _value_and_error(node: cp.Expression) -> tuple[Any, Any]:
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
         size, most = abs(node.numeric(sizes)), abs(node.numeric([*map(_sum, sizes, errors)]))
         return value, most - size + TERM_ROUNDING * most
-    kinds = cp.atoms
-    chosen = isinstance(node, (kinds.maximum, kinds.minimum, kinds.max, kinds.min, kinds.abs, kinds.norm_inf))
-    own = 0.0 if chosen else TERM_ROUNDING * (abs(value) + _finite(node.numeric(sizes)))
     changes = [_finite(node.numeric(moved) - value) for moved in _corners(values, errors)]
-    return value, own + np.max(changes, axis=0)
+    return value, np.max(changes, axis=0) + TERM_ROUNDING * _terms(node, value, sizes)
+
+
+def _terms(node: cp.Expression, value: Any, sizes: list[Any]) -> Any:
+    """The size of what is rounded in a curved node: its value, or terms that cancel in it; 0 if it only chooses."""
+    atoms = cp.atoms
+    if isinstance(node, (atoms.maximum, atoms.minimum, atoms.max, atoms.min, atoms.abs, atoms.norm_inf)):
+        return 0.0
+    if isinstance(node, (atoms.kl_div, atoms.rel_entr)):
+        return abs(value) + sum(sizes)
+    if isinstance(node, atoms.elementwise.elementwise.Elementwise):
+        return abs(value)
+    return abs(value) + _finite(node.numeric(sizes))  # as in x'Px
 
 
 def _corners(values: Iterable[Any], errors: Iterable[Any]) -> Iterable[list[Any]]:

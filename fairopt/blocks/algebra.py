@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -197,14 +198,14 @@ class Objective(Block):
         written, terms = point.written, self._expressed()
         return 0.0 if written is None else sum(factor * written.constant(one) for factor, one in terms)
 
-    def rounding(self, point: Point) -> float:
+    def rounding(self, point: Point, inside: bool = False) -> float:
         """A bound on the rounding in `value` of terms that are given by users' expressions.
 
         Twice the rounding of the expressions: their tangents and bounds are computed from the same numbers.
         """
         total = 0.0
         for factor, one in self._expressed():
-            found = None if point.written is None else point.written.rounding(one, point)
+            found = None if point.written is None else point.written.rounding(one, point, inside)
             if found is None:
                 found = TERM_ROUNDING * (abs(one.value(point)) + abs(one._constant(point)))
             total += 2.0 * factor * found
@@ -269,8 +270,8 @@ class Objective(Block):
         gap = self.term.kind.relative_gap(bound, value, self.term.share, point)
         if gap is not None:
             return gap
-        rounding = 0.0 if self.is_known else self.rounding(point) + TERM_ROUNDING * abs(value)
-        return in_units(bound - value, self.unit(point), value, rounding)
+        unit, _, rounding = self.units(point)
+        return in_units(bound - value, unit, value, rounding and rounding + TERM_ROUNDING * abs(value))
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
         """At most the fraction of the optimum that a point loses, ``best`` being within ``gap`` of the optimum.
@@ -292,16 +293,31 @@ class Objective(Block):
         """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
         else to no tasks.
 
+        Of users' expressions a drop counts if it is a fall, and each change if it is beyond rounding (`unit_of`).
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
             return np.inf
-        value = self.value(point)
+        drop, value = self.drop(point), self.value(point)
+        if self.is_known and drop > 0:
+            return drop
 
-        def change(moved: Callable[[float], Point]) -> float:
-            return abs(value - first_finite(lambda part: self.value(moved(part)), 1.0)[1])
+        def fall(moved: Callable[[float], Point], part: float = 1.0) -> float:
+            return value - first_finite(lambda part: self.value(moved(part)), part)[1]
 
-        return self.drop(point) or change(point.towards_typical) or change(lambda part: point.scaled(1.0 - part))
+        def less(part: float) -> Point:
+            return point.scaled(1.0 - part)
+
+        falls = partial(fall, less, 0.5), partial(fall, point.towards_typical), partial(fall, less)
+        return unit_of(drop, falls, self.rounding(point))
+
+    def units(self, point: Point) -> tuple[float, float, float]:
+        """`unit`, `value` and `rounding` for `in_units`.
+
+        Where the objective is flat, and not by rounding inside its curved atoms, rounding of its terms is forgiven.
+        """
+        unit, value, rounding = self.unit(point), self.value(point), self.rounding(point)
+        return flat(value, rounding, self.rounding(point, inside=True)) if unit == 0 else (unit, value, rounding)
 
     def drop(self, point: Point) -> float:
         """The decrease of the objective from the point towards zero tasks."""
@@ -742,10 +758,10 @@ class Natural:
                 self.known[key] = found
         return found
 
-    def rounding(self, objective: Block, point: Point) -> float | None:
-        """A bound on the rounding in `value`; None where that is None."""
+    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+        """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
         with self.lock:
-            return self._at(self._written(objective), point, rounding_of)
+            return self._at(self._written(objective), point, lambda expression: rounding_of(expression, inside))
 
     def _written(self, objective: Block) -> _Held:
         """An objective as it is kept here."""
@@ -784,6 +800,24 @@ def in_units(excess: float, unit: float, value: float, rounding: float = 0.0) ->
         return 0.0
     gap = (max(excess, 0.0) + rounding) / unit if unit > 0 else np.inf
     return gap if gap < np.inf else np.inf  # NaN becomes infinity
+
+
+def flat(value: float, rounding: float, inside: float) -> tuple[float, float, float]:
+    """The arguments of `in_units` where the unit is 0: a size of terms of which rounding is forgiven unless it is
+    ``inside`` curved atoms.
+    """
+    return 0.0, max(abs(value), rounding / TERM_ROUNDING), inside
+
+
+def unit_of(drop: float, falls: Iterable[Callable[[], float]], rounding: float) -> float:
+    """The unit of gaps: a drop, if it is a fall to half the tasks, or else the first other change beyond rounding.
+
+    Where the objective rises as tasks shrink, no gap is below 1 in units of that rise.
+    """
+    first, *others = falls
+    if drop > rounding and first() > rounding:
+        return drop
+    return next((change for fall in others if (change := abs(fall())) > rounding), 0.0)
 
 
 def drop_towards_zero(value: Callable[[float], float]) -> float:

@@ -324,8 +324,8 @@ class Written(Protocol):
     def constant(self, objective: Block) -> float:
         """The constants that an objective's expression adds."""
 
-    def rounding(self, objective: Block, point: Point) -> float | None:
-        """A bound on the rounding in `value`; None where that is None."""
+    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+        """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
 
 
 class Model(_WithVariables):

@@ -49,25 +49,30 @@ def _split(node: cp.Expression) -> tuple[cp.Expression, Any]:
     return node.copy([rest for rest, _ in parts]), node.numeric(values)
 
 
-def rounding_of(expression: cp.Expression) -> float:
-    """A bound on the rounding in the value of an expression at its variables' values; NaN without a value."""
+def rounding_of(expression: cp.Expression, inside: bool = False) -> float:
+    """A bound on the rounding in the value of an expression at its variables' values; NaN without a value.
+
+    With ``inside`` only what curved atoms make of the rounding of their arguments: 0 where they are flat.
+    """
     if expression.value is None:
         return float("nan")
     with np.errstate(all="ignore"):
-        return float(np.sum(_value_and_error(expression)[1]))
+        return float(np.sum(_value_and_error(expression, 0.0 if inside else TERM_ROUNDING)[1]))
 
 
-def _value_and_error(node: cp.Expression) -> tuple[Any, Any]:
-    """The value of a node and a bound on its rounding, by entry or one for all."""
+def _value_and_error(node: cp.Expression, own: float = TERM_ROUNDING) -> tuple[Any, Any]:
+    """The value of a node and a bound on its rounding, by entry or one for all; ``own`` is that of its own terms."""
     if not node.args or node.is_constant():
         return node.value, 0.0
-    values, errors = zip(*map(_value_and_error, node.args), strict=True)
-    value, sizes = node.numeric([*values]), [abs(one) for one in values]
-    if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
+    affine = isinstance(node, cp.atoms.affine.affine_atom.AffAtom)
+    parts = [_value_and_error(argument, own) if affine else _value_and_error(argument) for argument in node.args]
+    values, errors = [value for value, _ in parts], [error for _, error in parts]
+    value, sizes = node.numeric(values), [abs(one) for one in values]
+    if affine:  # its coefficients are 1, -1 and constant arguments
         size, most = abs(node.numeric(sizes)), abs(node.numeric([*map(_sum, sizes, errors)]))
-        return value, most - size + TERM_ROUNDING * most
+        return value, most - size + own * most
     changes = [_finite(node.numeric(moved) - value) for moved in _corners(values, errors)]
-    return value, np.max(changes, axis=0) + TERM_ROUNDING * _terms(node, value, sizes)
+    return value, np.max(changes, axis=0) + own * _terms(node, value, sizes)
 
 
 def _terms(node: cp.Expression, value: Any, sizes: list[Any]) -> Any:

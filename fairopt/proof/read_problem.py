@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import in_units, tiers_of
+from fairopt.blocks.algebra import flat, in_units, tiers_of, unit_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -194,13 +194,13 @@ def _gap_of_tasks(
     if gap <= GAP_TOLERANCE:
         return gap, ""
     expression, _ = without_constants(problem.objective.expr)
-    value, hidden = float(expression.value), 2.0 * rounding_of(expression)
-    unit = _unit(expression, variable, program.expand(program.size[program.pairs.user]))
+    known, typical = block is not None and block.is_known, program.expand(program.size[program.pairs.user])
+    unit, value, hidden = _units(problem, variable, typical, known)
 
     def measured(excess: float) -> float:
         """The gap of an excess over the value, by the block or in ``unit``."""
         if block is None or majorant is None or not block.majorant_is_natural:
-            return in_units(excess, unit, value, 0.0 if block is not None and block.is_known else hidden)
+            return in_units(excess, unit, value, hidden)
         here = majorant.value(program.point(tasks))
         return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
 
@@ -239,19 +239,27 @@ def _gap_by_conic_dual(
     return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
 
 
-def _unit(expression: cp.Expression, variable: cp.Variable, typical: Float) -> float:
-    """A unit for gaps: by how much an objective falls as its variables shrink.
+def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bool) -> tuple[float, float, float]:
+    """A unit for gaps, the value of the problem's objective without constants, and its rounding, for `in_units`.
 
-    If it does not fall, its distance from its value at typical values of the variable, or else at none; 0 if that is 0
-    too.
+    The unit is by how much the objective falls as its variables shrink, or else its change to typical values of the
+    variable, or else to none. Of ``known`` terms rounding is forgiven.
     """
-    drop, here = conditions.fall_of(expression, expression.variables()), conditions.number(expression)
-    for other in (typical, np.zeros(variable.shape)):
-        if not drop > 0:
-            with values_kept([variable]):
-                variable.save_value(other.reshape(variable.shape))
-                drop = abs(conditions.number(expression) - here)
-    return drop if np.isfinite(drop) else 0.0
+    expression, _ = without_constants(problem.objective.expr)
+    sign, here = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0, conditions.number(expression)
+
+    def fall(other: Float) -> float:
+        with values_kept([variable]):
+            variable.save_value(other.reshape(variable.shape))
+            return sign * (here - conditions.number(expression))
+
+    drop, rounding = conditions.fall_of(expression, expression.variables()), 2.0 * rounding_of(expression)
+    at = np.asarray(variable.value)
+    falls = [partial(fall, other) for other in (at / 2, typical, np.zeros(variable.shape))]
+    unit = unit_of(drop, falls, 0.0 if known else rounding)
+    if unit == 0:
+        unit, here, rounding = flat(here, rounding, 2.0 * rounding_of(expression, inside=True))
+    return unit, here, 0.0 if known else rounding
 
 
 def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
@@ -269,7 +277,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     if tasks is not None and tasks.value is not None:
         run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
     run = cut_at_limits(instance, run)
-    expression, constant = without_constants(problem.objective.expr)
+    expression, _ = without_constants(problem.objective.expr)
     gap, stated, assumed = 0.0, 0.0, ""
     with values_kept(problem.variables()):
         if tasks is not None:
@@ -277,13 +285,10 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
         variable.save_value(bundles)
         blocks = _violation(problem)
         if not program.empty:
-            value, rounding = float(expression.value), 0.0 if program.objective.is_known else rounding_of(expression)
-            stated, unit = (
-                value + constant,
-                _unit(expression, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program)),
-            )
-            top = np.tile(capacity, (n, 1)).ravel(order="F")
-            measured = partial(in_units, unit=unit, value=value, rounding=2.0 * rounding)
+            typical = np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program)
+            unit, value, hidden = _units(problem, variable, typical, program.objective.is_known)
+            top, stated = np.tile(capacity, (n, 1)).ravel(order="F"), float(problem.objective.expr.value)
+            measured = partial(in_units, unit=unit, value=value, rounding=hidden)
             gap, assumed = _gap_by_conic_dual(problem, expression, variable, top, unit, measured)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
     return Answer(run, gap, violation, "read", stated, None, blocks, assumed=assumed, bundles=table)

@@ -69,8 +69,7 @@ def _gap(program: Program, tasks: Float, top: float) -> float:
     if not np.isfinite(top):
         return np.inf
     point = program.point(tasks)
-    objective, value = program.objective, program.objective.value(point)
-    return in_units(top - value, objective.unit(point), value, objective.rounding(point))
+    return in_units(top - program.objective.value(point), *program.objective.units(point))
 
 
 def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:

@@ -593,7 +593,7 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
-    units = (objective.unit(point), objective.value(point), objective.rounding(point)) if value is None else ()
+    units = objective.units(point) if value is None else (np.nan, np.nan, 0.0)
 
     def gap(excess: float) -> float:
         if value is None:
@@ -727,5 +727,4 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
 
 def plain_gap(program: Program, point: Point, excess: float) -> float:
     """An excess in units of the objective."""
-    objective = program.objective
-    return in_units(excess, objective.unit(point), objective.value(point), objective.rounding(point))
+    return in_units(excess, *program.objective.units(point))

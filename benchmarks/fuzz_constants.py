@@ -150,7 +150,7 @@ def constants(rng: np.random.Generator) -> Draw:
     return Draw(given, fo.Policy(OfAtoms(tuple(parts), _size(rng), kind)), how=("constants",))
 
 
-def judged(draw: Draw, answer: Any) -> str:
+def missed(draw: Draw, answer: Any) -> str:
     """What is wrong with a certified answer; nothing if no better point is found."""
     given, objective = draw.given, draw.policy.objective
     demands, room = np.array(given["demands"], dtype=float), np.array(given["capacities"][0], dtype=float)

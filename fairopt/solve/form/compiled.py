@@ -347,6 +347,11 @@ def _to_cones() -> Any:
         def canonicalize_tree(self, expr: Any, *rest: Any) -> Any:
             return (expr, []) if self.is_plain(expr) else super().canonicalize_tree(expr, *rest)
 
+        def canonicalize_expr(self, expr: Any, args: Any, affine_above: bool) -> Any:
+            if isinstance(expr, cp.sum_largest) and expr.axis is None and expr.k >= args[0].size:
+                return cp.sum(args[0]), []  # CVXPY's form has a variable that is unbounded at its optima
+            return super().canonicalize_expr(expr, args, affine_above)
+
         def is_plain(self, expr: Any) -> bool:
             """Whether it is made of variables, constants and affine nodes that need no other form."""
             if id(expr) not in self.known:

@@ -91,7 +91,6 @@ SHIFTED: dict[str, Callable[[int], float]] = {
     "sum_smallest": lambda n: float(max(n - 1, 1)),
     "sum_largest": lambda n: -float(max(n - 1, 1)),
     "log_sum_exp": lambda n: -1.0,
-    "tv": lambda n: 0.0,
     "ptp": lambda n: 0.0,
     "var": lambda n: 0.0,
 }

@@ -174,15 +174,17 @@ def missed(draw: Draw, answer: Any) -> str:
         x.value = at
         return float(objective.plain(x).value)
 
+    inside = sum(abs(factor * SHIFTED[atom](len(tasks)) * held) for factor, atom, _, held, _ in objective.parts if held)
     with np.errstate(all="ignore"):
         got, there = value(tasks), value(best)
         short = there - got
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
-        if got - value(tasks / 2) <= 1e-14 * abs(got):  # it rises, or is flat
+        hidden = 1e-14 * (abs(got) + inside)  # differences within rounding count as none
+        if got - value(tasks / 2) <= hidden:  # it rises, or is flat
             alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
             others = np.minimum(alone, limits) / len(tasks), np.zeros(len(tasks))
             changes = [abs(got - value(other)) for other in others]
-            unit = next((change for change in changes if change > 1e-14 * abs(got)), abs(short))
+            unit = next((change for change in changes if change > hidden), abs(short))
     rounding = 1e-14 * (abs(got) + abs(there))
     return "" if short <= MISSED * unit + rounding else f"worse: {short:.2e}, {short / unit:.1e} of the unit"

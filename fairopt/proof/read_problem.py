@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import flat, in_units, tiers_of, unit_of
+from fairopt.blocks.algebra import first_finite, flat, in_units, tiers_of, unit_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -248,14 +248,19 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
     expression, _ = without_constants(problem.objective.expr)
     sign, here = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0, conditions.number(expression)
 
-    def fall(other: Float) -> float:
-        with values_kept([variable]):
-            variable.save_value(other.reshape(variable.shape))
-            return sign * (here - conditions.number(expression))
+    ends = {v: np.zeros(v.shape) for v in expression.variables()}
+
+    def fall(to: dict[cp.Variable, Float], most: float = 1.0) -> float:
+        def at(part: float) -> float:
+            with values_kept(to):
+                for one, end in to.items():
+                    one.save_value(np.asarray(one.value + part * (end - one.value)))
+                return sign * (here - conditions.number(expression))
+
+        return first_finite(at, most)[1]
 
     drop, rounding = conditions.fall_of(expression, expression.variables()), 2.0 * rounding_of(expression)
-    at = np.asarray(variable.value)
-    falls = [partial(fall, other) for other in (at / 2, typical, np.zeros(variable.shape))]
+    falls = partial(fall, ends, 0.5), partial(fall, {variable: typical.reshape(variable.shape)}), partial(fall, ends)
     unit = unit_of(drop, falls, 0.0 if known else rounding)
     if unit == 0:
         unit, here, rounding = flat(here, rounding, 2.0 * rounding_of(expression, inside=True))

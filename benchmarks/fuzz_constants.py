@@ -17,6 +17,7 @@ from fuzz_blocks import NAMES, OWN, Draw
 import fairopt as fo
 
 Expression = Any
+UNKNOWN = "?"  # as in `fuzz_verdicts`, which imports this module
 MISSED = 2e-6  # of the unit: an answer that is worse by more is wrong
 
 
@@ -150,7 +151,7 @@ def constants(rng: np.random.Generator) -> Draw:
 
 
 def missed(draw: Draw, answer: Any) -> str:
-    """What is wrong with a certified answer; nothing if no better point is found."""
+    """What is wrong with a certified answer; nothing if no better point is found, and `UNKNOWN` without a reference."""
     given, objective = draw.given, draw.policy.objective
     demands, room = np.array(given["demands"], dtype=float), np.array(given["capacities"][0], dtype=float)
     limits = np.array([np.inf if one is None else one for one in given.get("task_limits", [None] * len(demands))])
@@ -164,9 +165,9 @@ def missed(draw: Draw, answer: Any) -> str:
     try:
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     except cp.error.SolverError:
-        return ""
+        return UNKNOWN
     if x.value is None:
-        return ""
+        return UNKNOWN
     best = np.minimum(np.maximum(x.value, 0.0), limits)
     best /= max(1.0, float((best @ demands / room).max()))
 

@@ -29,6 +29,8 @@ read     Problems from which conditions were taken out, added or changed, whose 
          was spoilt, and read back. Capacities, limits and eligibility hold even if they were taken out.
 traces   Leximin on servers, where some need 1e-4 to 1e-12 of a resource of what others need, or servers almost tie.
 own      Bounded objectives of one's own: sums of concave functions of each user's tasks.
+constants Sums of multiples of 50 of CVXPY's atoms, with constants up to 1e15 added to the parts or inside atoms, beside
+         the same without them. Constants inside that drown differences are refused.
 rows     Conditions of one's own with rows of sizes from 1e-8 to 1e8: given, required by a block, or by an objective.
 language Known notions as users write them: terms, functions, `Rows`, variables of one's own.
 load     Answers of all notions, saved and loaded: what `save` wrote may not be refused.

@@ -11,6 +11,7 @@ import cvxpy as cp
 import fuzz_blocks as ours
 import numpy as np
 from fuzz_blocks import Draw
+from fuzz_constants import constants
 from fuzz_verdicts import Question, concave_of
 from oracle import concave, exact_lp
 from oracle.exact_cluster import Cluster
@@ -1002,6 +1003,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "read": read,
     "traces": traces,
     "own": own,
+    "constants": constants,
     "rows": rows,
     "language": language,
     "load": load,

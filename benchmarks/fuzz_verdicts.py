@@ -22,6 +22,7 @@ from typing import Any
 import common  # noqa: F401  # puts the oracles at hand
 import numpy as np
 from fuzz_blocks import Draw, asked_of
+from fuzz_constants import missed
 from oracle import bundles, cuts, exact_lp, per_server, plane, whole
 from oracle.cuts import Concave, Held
 from oracle.exact_cluster import Cluster, Worth
@@ -525,6 +526,8 @@ def judge(draw: Draw, answer: Any) -> str:
         return _saved(answer, draw.how[1])
     if not answer.certificate.ok:
         return "certificate: an answer without one was returned"
+    if how == "constants":
+        return missed(draw, answer)
     given, policy = asked_of(draw)
     if how in ("wild", "lie"):
         tasks = np.ldexp(answer.tasks_by_server, draw.how[2])

@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import fuzz
 from fuzz_blocks import NAMES, Draw, pasted, spoilt
+from fuzz_constants import ATOMS, SHIFTED, OfAtoms, missed
 from fuzz_draws import CATEGORIES, draw_of
 
 SEED = 8
@@ -64,6 +65,33 @@ def test_two_tasks_in_a_hundred_thousand_less_are_wrong(category: str) -> None:
     exec(draw.code, names)
     assert fuzz.judge(draw, names["answer"]) == ""
     assert fuzz.judge(draw, fewer(names["answer"], 1 - 2e-5, 1.0)).startswith("worse")
+
+
+@pytest.mark.parametrize("atom", ATOMS)
+def test_a_constant_added_to_any_atom_changes_no_answer(atom: str) -> None:
+    instance = fo.Instance([[1, 2], [3, 1]], [7, 5])
+    policy = fo.Policy(OfAtoms(((0.5, atom, 1.0, 0.0, 0.0),), -3e14, "vector"))
+    if atom == "lambda_min":  # matrices have no bounds
+        with pytest.raises(NotCertified, match="lambda_max"):
+            policy.allocate(instance, solver="CLARABEL")
+        return
+    draw = Draw({"demands": [[1, 2], [3, 1]], "capacities": [[7, 5]]}, policy)
+    assert missed(draw, policy.allocate(instance)) == ""
+
+
+def test_fewer_tasks_are_worse_whatever_the_constant() -> None:
+    draw = Draw(PAIR, fo.Policy(OfAtoms(((1.0, "sqrt", 1.0, 0.0, 0.0),), 1e14, "after")), how=("constants",))
+    answer = draw.policy.allocate(fo.Instance(**PAIR))
+    assert fuzz.judge(draw, answer) == ""
+    assert fuzz.judge(draw, fewer(answer, 1 - 2e-5, 1.0)).startswith("worse")
+
+
+@pytest.mark.parametrize("atom", SHIFTED)
+def test_what_a_constant_inside_an_atom_hides_is_refused_or_right(atom: str) -> None:
+    given = {"demands": [[1], [2], [5]], "capacities": [[10]]}
+    policy = fo.Policy(OfAtoms(((1e-3, atom, 1.0, -3e14, 0.0),), 0.0, "after"))
+    word, what, _ = fuzz.outcome(Draw(given, policy, how=("constants",)))
+    assert word in ("ok", "refused"), what
 
 
 def test_nothing_is_right_where_conditions_leave_nothing() -> None:

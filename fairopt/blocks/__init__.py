@@ -11,6 +11,7 @@ files:
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.
 * `form`: terms on an instance as numbers: concave functions of each user's share, and sorted shares.
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.
+  `written_values`: constants and rounding of users' expressions.
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
 * `efficiency`: the objective of the (beta, lambda) plane.
 * `rows`: linear constraints as sparse rows, and the largest value of a linear function under these.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from fairopt.blocks.own import OwnValues
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.terms import Condition, OutcomeSymbols
+from fairopt.blocks.written_values import rounding_of, without_constants
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
@@ -162,7 +164,11 @@ class Objective(Block):
         return None if self._by_expression else self.term.kind.solver_form(self.term.share, model)
 
     def value(self, point: Point) -> float:
-        """The objective at an allocation, in natural units."""
+        """The objective at an allocation, in natural units.
+
+        At the points of a program without the constants that an expression adds, which floats could not tell from the
+        rest; see `stated`.
+        """
         if not self._by_expression:
             return float(sum(term.value(point) for term in self.terms()))
         found = None if point.written is None else point.written.value(self, point)
@@ -171,7 +177,7 @@ class Objective(Block):
         before = len(point.required)
         expression = expression_of(self, point)
         if not isinstance(expression, cp.Expression):
-            return float(np.sum(expression))
+            return float(np.sum(expression)) - self._constant(point)
         if expression.value is None:  # maximise over auxiliary variables
             problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
             # Clarabel comes with CVXPY and takes every cone; `formulation.solvers` is in a higher layer
@@ -181,7 +187,36 @@ class Objective(Block):
                 return float("nan")
             if not all(_holds(condition) for condition in problem.constraints):
                 return float("nan")
-        return float("nan") if expression.value is None else float(np.sum(expression.value))
+        return float("nan") if expression.value is None else float(np.sum(expression.value)) - self._constant(point)
+
+    def stated(self, point: Point) -> float:
+        """The objective as it is written, with the constants that `value` leaves out."""
+        return self.value(point) + self._constant(point)
+
+    def _constant(self, point: Point) -> float:
+        """The constants that `value` leaves out at a point."""
+        written, terms = point.written, self._expressed()
+        return 0.0 if written is None else sum(factor * written.constant(one) for factor, one in terms)
+
+    def rounding(self, point: Point, inside: bool = False) -> float:
+        """A bound on the rounding in `value` of terms that are given by users' expressions.
+
+        Twice the rounding of the expressions: their tangents and bounds are computed from the same numbers.
+        """
+        total = 0.0
+        for factor, one in self._expressed():
+            found = None if point.written is None else point.written.rounding(one, point, inside)
+            if found is None:
+                found = TERM_ROUNDING * (abs(one.value(point)) + abs(one._constant(point)))
+            total += 2.0 * factor * found
+        return total
+
+    def _expressed(self) -> list[tuple[float, Objective]]:
+        """The terms that are given by users' expressions, with their factors."""
+        found = [(term.factor, term.kind) for term in self.terms()]
+        return [
+            (factor, kind.objective) for factor, kind in found if isinstance(kind, ByExpression) and not kind.is_known
+        ]
 
     def majorant(self, point: Point) -> Form | None:
         """An upper bound, tight at ``point``, that certificates maximise exactly; None for the tangent."""
@@ -235,7 +270,8 @@ class Objective(Block):
         gap = self.term.kind.relative_gap(bound, value, self.term.share, point)
         if gap is not None:
             return gap
-        return in_units(bound - value, self.unit(point), value)
+        unit, _, rounding = self.units(point)
+        return in_units(bound - value, unit, value, rounding and rounding + TERM_ROUNDING * abs(value))
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
         """At most the fraction of the optimum that a point loses, ``best`` being within ``gap`` of the optimum.
@@ -254,16 +290,34 @@ class Objective(Block):
         return np.array([self.loss(best, gap, point)]) if lost is None else lost
 
     def unit(self, point: Point) -> float:
-        """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers.
+        """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
+        else to no tasks.
 
+        Of users' expressions a drop counts if it is a fall, and each change if it is beyond rounding (`unit_of`).
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
             return np.inf
-        drop = self.drop(point)
-        if drop > 0:
+        drop, value = self.drop(point), self.value(point)
+        if self.is_known and drop > 0:
             return drop
-        return abs(self.value(point) - first_finite(lambda part: self.value(point.towards_typical(part)), 1.0)[1])
+
+        def fall(moved: Callable[[float], Point], part: float = 1.0) -> float:
+            return value - first_finite(lambda part: self.value(moved(part)), part)[1]
+
+        def less(part: float) -> Point:
+            return point.scaled(1.0 - part)
+
+        falls = partial(fall, less, 0.5), partial(fall, point.towards_typical), partial(fall, less)
+        return unit_of(drop, falls, self.rounding(point))
+
+    def units(self, point: Point) -> tuple[float, float, float]:
+        """`unit`, `value` and `rounding` for `in_units`.
+
+        Where the objective is flat, and not by rounding inside its curved atoms, rounding of its terms is forgiven.
+        """
+        unit, value, rounding = self.unit(point), self.value(point), self.rounding(point)
+        return flat(value, rounding, self.rounding(point, inside=True)) if unit == 0 else (unit, value, rounding)
 
     def drop(self, point: Point) -> float:
         """The decrease of the objective from the point towards zero tasks."""
@@ -561,8 +615,13 @@ class AtLeast(Constraint):
         return {"at least": Rows(-per_task, -self.level - base, labels=("",))}
 
     def _curved(self, model: Model) -> dict[str, cp.Constraint]:
-        unit = abs(self.level) or 1.0
-        return {"at least": expression_of(self.objective, model) / unit >= self.level / unit}
+        """The constraint without constants, and in units of the level that they leave, as its attribute ``unit``."""
+        form, constant = varying_of(self.objective, model)
+        level = self.level if self.added else self.level - constant  # the level of an earlier tier has none
+        unit = abs(level) or 1.0
+        condition = form / unit >= level / unit
+        condition.unit = unit
+        return {"at least": condition}
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -616,69 +675,149 @@ def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
     return found
 
 
-class Natural:
-    """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points."""
+def varying_of(objective: Objective, model: Model) -> tuple[cp.Expression, float]:
+    """The sum of `expression_of` without the constants that users' expressions add, and these.
 
-    def __init__(self, instance: Instance, pairs: Pairs) -> None:
+    Constants of fairopt's own terms stay, as they are part of the terms' values and majorants.
+    """
+    if objective.is_known:
+        return cp.sum(expression_of(objective, model)), 0.0
+    if objective._by_expression:
+        return without_constants(cp.sum(expression_of(objective, model)))
+    parts, total = list[cp.Expression](), 0.0
+    for term in objective.terms():
+        if isinstance(term.kind, ByExpression) and not term.kind.is_known:
+            form, constant = varying_of(term.kind.objective, model)
+            parts.append(term.factor * form)
+            total += term.factor * constant
+        else:
+            parts.append(term.expression(model))
+    return cp.sum(sum(parts)), total
+
+
+class _Held(NamedTuple):
+    """An objective, its expression without constants, and these; ``own`` are the keys of its variables besides tasks,
+    None if some have none, and tasks are ``scale`` per unit of ``tasks``.
+    """
+
+    objective: Block
+    expression: cp.Expression
+    constant: float
+    own: list[str] | None
+    tasks: cp.Variable
+    scale: Float | float
+
+
+class Natural:
+    """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points.
+
+    Of a ``model`` of bundles only constants are read.
+    """
+
+    def __init__(self, instance: Instance, pairs: Pairs, model: Model | None = None) -> None:
         self.pairs = pairs
         self.tasks = cp.Variable(len(pairs), nonneg=True)
-        self.model = Model(instance, self.tasks, pairs=pairs)
+        self.model = model or Model(instance, self.tasks, pairs=pairs)
+        self.of_bundles = model is not None
         self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
-        self.held: dict[int, tuple[Block, cp.Expression, list[str] | None, cp.Variable, Float | float]] = {}
+        self.held: dict[int, _Held] = {}
         self.known: dict[tuple[int, bytes], float | None] = {}  # values of `held` at the last points
         self.lock = threading.Lock()
 
-    def adopt(self, objective: Block, expression: cp.Expression, unknowns: cp.Variable, scale: Float) -> None:
+    def adopt(
+        self, objective: Block, expression: cp.Expression, constant: float, unknowns: cp.Variable, scale: Float
+    ) -> None:
         """Keep an expression that was written for a solver, in unknowns of ``scale`` tasks each alone."""
         with self.lock:
-            self.held.setdefault(id(objective), (objective, expression, [], unknowns, scale))
+            self.held.setdefault(id(objective), _Held(objective, expression, constant, [], unknowns, scale))
 
     def has_none_of_its_own(self, objective: Block) -> bool:
         """Whether an objective was written here and has no variables besides tasks."""
         with self.lock:
             written = self.held.get(id(objective))
-            return written is not None and written[3] is self.tasks and not (written[2] != [] or self.model.own.held)
+            return (
+                written is not None and written.tasks is self.tasks and not (written.own != [] or self.model.own.held)
+            )
+
+    def constant(self, objective: Block) -> float:
+        """The constants that an objective's expression adds."""
+        with self.lock:
+            return self._written(objective).constant
 
     def value(self, objective: Block, point: Point) -> float | None:
-        """The objective at a point; None if its expression has variables that have no value there."""
+        """The objective at a point, without constants; None if its expression has variables without a value there."""
         with self.lock:
-            if id(objective) not in self.held:
-                assert isinstance(objective, Objective)
-                made = cp.sum(expression_of(objective, self.model))
-                keys = {one.variable.id: key for key, one in self.model.own.held.items()}
-                others = [v.id for v in made.variables() if v.id != self.tasks.id]
-                known = all(i in keys for i in others)  # not those that a block made by itself
-                which = [keys[i] for i in others] if known else None
-                self.held[id(objective)] = objective, made, which, self.tasks, 1.0
-            _, expression, own, tasks, scale = self.held[id(objective)]
-            values = point.own.known if own else {}
-            if own is None or not all(key in values for key in own):
-                return None
-            at = point.tasks_by_server[self.pairs.user, self.pairs.server]
-            key = id(objective), at.tobytes()
-            if not own and key in self.known:  # proofs ask again and again
+            written = self._written(objective)
+            key = id(objective), point.tasks_by_server[self.pairs.user, self.pairs.server].tobytes()
+            if not written.own and key in self.known:  # proofs ask again and again
                 return self.known[key]
-            for name in own:
-                self.model.own.held[name].variable.save_value(None)
-            self.model.own.save({name: values[name] for name in own})
-            before = tasks.value
-            tasks.save_value(at / scale)
-            value = expression.value
-            tasks.save_value(before)
-            found = None if value is None else float(value)
-            if not own:
+            found = self._at(written, point, lambda expression: expression.value)
+            if not written.own:
                 if len(self.known) >= KEPT:
                     self.known.clear()
                 self.known[key] = found
         return found
 
+    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+        """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
+        with self.lock:
+            return self._at(self._written(objective), point, lambda expression: rounding_of(expression, inside))
 
-def in_units(excess: float, unit: float, value: float) -> float:
-    """An excess over a value divided by a unit: 0 within rounding, and infinite if the unit is 0."""
-    if np.isfinite(value) and excess <= TERM_ROUNDING * abs(value):
+    def _written(self, objective: Block) -> _Held:
+        """An objective as it is kept here."""
+        if id(objective) not in self.held:
+            assert isinstance(objective, Objective)
+            made, constant = varying_of(objective, self.model)
+            keys = {one.variable.id: key for key, one in self.model.own.held.items()}
+            others = [v.id for v in made.variables() if v.id != self.tasks.id]
+            known = all(i in keys for i in others) and not self.of_bundles  # not those that a block made by itself
+            which = [keys[i] for i in others] if known else None
+            self.held[id(objective)] = _Held(objective, made, constant, which, self.tasks, 1.0)
+        return self.held[id(objective)]
+
+    def _at(self, written: _Held, point: Point, of: Callable[[cp.Expression], Any]) -> float | None:
+        """What a function gives of the expression with its variables' values at a point."""
+        values = point.own.known if written.own else {}
+        if written.own is None or not all(key in values for key in written.own):
+            return None
+        for name in written.own:
+            self.model.own.held[name].variable.save_value(None)
+        self.model.own.save({name: values[name] for name in written.own})
+        before = written.tasks.value
+        at = point.tasks_by_server[self.pairs.user, self.pairs.server]
+        written.tasks.save_value(at / written.scale)
+        found = of(written.expression)
+        written.tasks.save_value(before)
+        return None if found is None else float(found)
+
+
+def in_units(excess: float, unit: float, value: float, rounding: float = 0.0) -> float:
+    """An excess over a value divided by a unit: 0 within rounding, and infinite if the unit is 0.
+
+    A ``rounding`` that a user's expression may have is part of the excess; that of fairopt's own terms is forgiven.
+    """
+    if rounding == 0.0 and np.isfinite(value) and excess <= TERM_ROUNDING * abs(value):
         return 0.0
-    gap = excess / unit if unit > 0 else np.inf
+    gap = (max(excess, 0.0) + rounding) / unit if unit > 0 else np.inf
     return gap if gap < np.inf else np.inf  # NaN becomes infinity
+
+
+def flat(value: float, rounding: float, inside: float) -> tuple[float, float, float]:
+    """The arguments of `in_units` where the unit is 0: a size of terms of which rounding is forgiven unless it is
+    ``inside`` curved atoms.
+    """
+    return 0.0, max(abs(value), rounding / TERM_ROUNDING), inside
+
+
+def unit_of(drop: float, falls: Iterable[Callable[[], float]], rounding: float) -> float:
+    """The unit of gaps: a drop, if it is a fall to half the tasks, or else the first other change beyond rounding.
+
+    Where the objective rises as tasks shrink, no gap is below 1 in units of that rise.
+    """
+    first, *others = falls
+    if drop > rounding and first() > rounding:
+        return drop
+    return next((change for fall in others if (change := abs(fall())) > rounding), 0.0)
 
 
 def drop_towards_zero(value: Callable[[float], float]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point, Written
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
@@ -113,8 +113,9 @@ class BundlePoint(Point):
         bundles: Float,
         tasks_by_server: Float,
         variables: Callable[[], Mapping[str, Float]] | None = None,
+        written: Written | None = None,
     ) -> None:
-        super().__init__(instance, tasks_by_server, variables)
+        super().__init__(instance, tasks_by_server, variables, written)
         self._bundles = bundles
 
     @property
@@ -122,22 +123,22 @@ class BundlePoint(Point):
         return self._bundles
 
     def scaled(self, factor: float) -> BundlePoint:
-        return BundlePoint(
-            self.instance, self._bundles * factor, self.tasks_by_server * factor, self._variables(factor)
-        )
+        bundles, tasks = self._bundles * factor, self.tasks_by_server * factor
+        return BundlePoint(self.instance, bundles, tasks, self._variables(factor), self.written)
 
     def typical(self) -> BundlePoint:
         """Another point: equal parts of all capacities, and the tasks that fit in them."""
         instance = self.instance
         part = instance.capacities * instance.counts[:, None] / max(instance.n_users, 1)
         bundles = np.where(instance.eligible[:, :, None], part, 0.0)
-        return BundlePoint(instance, bundles, cut_at_limits(instance, tasks_in_bundles(instance, bundles)))
+        tasks = cut_at_limits(instance, tasks_in_bundles(instance, bundles))
+        return BundlePoint(instance, bundles, tasks, written=self.written)
 
     def towards_typical(self, part: float) -> BundlePoint:
         there = self.typical()
         tasks = self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server)
         bundles = self._bundles + part * (there.bundles - self._bundles)
-        return BundlePoint(self.instance, bundles, tasks, self._variables())
+        return BundlePoint(self.instance, bundles, tasks, self._variables(), self.written)
 
 
 def tasks_within(bundles: Float, demands: Float) -> Float:

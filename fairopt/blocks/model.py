@@ -315,7 +315,13 @@ class Written(Protocol):
     """Expressions that are written once for all points of a program."""
 
     def value(self, objective: Block, point: Point) -> float | None:
-        """The objective at a point; None if it is not known by its expression alone."""
+        """The objective at a point without constants; None if it is not known by its expression alone."""
+
+    def constant(self, objective: Block) -> float:
+        """The constants that an objective's expression adds."""
+
+    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+        """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
 
 
 class Model(_WithVariables):

@@ -30,7 +30,7 @@ def measured(policy: Any, instance: Instance, tasks_by_server: Float) -> Allocat
             raise InvalidBlock(f"{policy} decides bundles, which tasks do not show; give an allocation")
         tasks = program.gather(np.where(instance.eligible, tasks_by_server, 0.0))
         with np.errstate(all="ignore"):
-            value = 0.0 if program.empty else float(program.objective.value(program.point(tasks)))
+            value = 0.0 if program.empty else float(program.objective.stated(program.point(tasks)))
             of_blocks = violation_at(program, tasks)
     return of_nothing(instance, tasks_by_server, policy, method="measured", value=value, block_violation=of_blocks)
 

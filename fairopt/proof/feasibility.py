@@ -7,8 +7,7 @@ more than there is; constraints of blocks hold to 1e-7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,18 +25,8 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
+from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.program import ConeModel, Program
-
-
-@contextmanager
-def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
-    """Restore the values of variables on exit."""
-    before = [(variable, variable.value) for variable in variables]
-    try:
-        yield
-    finally:
-        for variable, value in before:
-            variable.save_value(value)
 
 
 def number(expression: cp.Expression) -> float:

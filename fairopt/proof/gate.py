@@ -135,7 +135,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
     if bundles is None and variables is None:
         variables = conditions.variables_at(program, tasks)
     if value is None:
-        value = program.objective.value(program.point(tasks, bundles, variables or None))
+        value = program.objective.stated(program.point(tasks, bundles, variables or None))
     return Answer(
         tasks,
         max(found.gap, 0.0) if found.gap == found.gap else np.inf,
@@ -175,7 +175,7 @@ def allocation(
     of_nobody = first.empty or first.nobody_rises
     value = 0.0 if of_nobody else started.value
     if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
-        value = first.objective.value(first.point(*_gathered(first, table, held), final.variables or None))
+        value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(
         begun,
@@ -282,7 +282,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
             by_level = program.term.is_order and first.evidence.by_level
             gap = _fall(program, first.tasks, tasks) if by_level else _gap_at_the_end(program, first, table, None)
         point = program.point(tasks)
-        found = 0.0 if program.nobody_rises else program.objective.value(point)
+        found = 0.0 if program.nobody_rises else program.objective.stated(point)
         unit = max(abs(found), program.objective.drop(point)) if value is not None else np.inf
         if value is not None and not abs(found - value) <= GAP_TOLERANCE * unit and found == found:
             return f"states another objective than its tasks have, {found:.12g}"
@@ -457,7 +457,7 @@ def whole(
             of_blocks = max(conditions.violation_at(own, tasks), feasibility(each, placement, own.usable))
             variables = conditions.variables_at(own, tasks)
         if not first.empty:
-            value = 0.0 if first.nobody_rises else first.objective.value(first.point(first.gather(table)))
+            value = 0.0 if first.nobody_rises else first.objective.stated(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]

@@ -19,6 +19,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 
 LARGE = 1e-3  # of the largest term: such terms take rounding
+MANY = 2.0**53  # units in the last place of a term: as large as the terms, and no rounding
 LEAST = 1e-17  # of the first multiplier of a dual exponential cone, for the third, so that logarithms exist
 
 
@@ -53,7 +54,7 @@ class Curves:
         for cone in self.norms:
             rest = slice(cone.start + 1, cone.stop)
             norm = float(np.linalg.norm(y[rest]))
-            if norm > y[cone.start]:
+            if norm > max(y[cone.start], 0.0):
                 y[rest] *= max(y[cone.start], 0.0) / norm
         u = np.minimum(y[first], 0.0)
         w = np.maximum(y[first + 2], -LEAST * u)
@@ -86,7 +87,10 @@ def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.boo
         large = (at >= linear.start) & (np.abs(terms) >= LARGE * most)
         if not (mine := np.flatnonzero(large)).size:
             continue
-        units = round(math.fsum([c[k], *terms.tolist()]) / grid)  # an equal part to each, since others depend on them
+        amount = math.fsum([c[k], *terms.tolist()]) / grid
+        if not abs(amount) < MANY:
+            continue
+        units = round(amount)  # an equal part to each, since others depend on them
         terms[mine] -= grid * (units // mine.size + (np.arange(mine.size) < units % mine.size))
         terms[mine[0]] -= math.fsum([c[k], *terms.tolist()])
         if (terms[mine] / factors[mine] >= 0).all():

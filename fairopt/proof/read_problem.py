@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import in_units, tiers_of
+from fairopt.blocks.algebra import first_finite, flat, in_units, tiers_of, unit_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
+from fairopt.blocks.written_values import rounding_of, without_constants
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proof import feasibility as conditions
@@ -34,6 +35,7 @@ from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
+from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
 from fairopt.solve.form.program import Program, require_instance
@@ -101,7 +103,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
     tasks = conditions.repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
     place = program.active[pairs.user] + pairs.server * instance.n_users  # column order, as CVXPY differentiates
-    with conditions.values_kept(problem.variables()):
+    with values_kept(problem.variables()):
         variable.save_value(full.reshape(variable.shape))
         typical = np.zeros(variable.size)
         typical[place] = program.size[pairs.user]
@@ -119,7 +121,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         variables = _own_values(problem)
         point = program.point(tasks, variables=variables)
         block = objective if not program.empty and _is_still(problem, objective, point) else None
-        value = float(problem.objective.expr.value) if block is None else block.value(point)
+        value = float(problem.objective.expr.value) if block is None else block.stated(point)
         gap, assumed = 0.0, ""
         if not program.empty:
             gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
@@ -160,7 +162,8 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     """Whether a problem still maximises the block, judged by the value at the point."""
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
         return False
-    value, here = objective.value(point), float(problem.objective.expr.value)
+    expression, constant = without_constants(problem.objective.expr)
+    value, here = objective.value(point), float(expression.value) + (constant - objective._constant(point))
     if objective.term.kind.in_logs:
         value = float(np.log(value))
     return bool(np.isclose(value, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
@@ -190,13 +193,14 @@ def _gap_of_tasks(
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""
-    expression = problem.objective.expr
-    value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
+    expression, _ = without_constants(problem.objective.expr)
+    known, typical = block is not None and block.is_known, program.expand(program.size[program.pairs.user])
+    unit, value, hidden = _units(problem, variable, typical, known)
 
     def measured(excess: float) -> float:
         """The gap of an excess over the value, by the block or in ``unit``."""
         if block is None or majorant is None or not block.majorant_is_natural:
-            return in_units(excess, unit, value)
+            return in_units(excess, unit, value, hidden)
         here = majorant.value(program.point(tasks))
         return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
 
@@ -214,36 +218,53 @@ def _gap_of_tasks(
         return gap, ""
     top = np.zeros(variable.size)
     top[place] = program.most[program.pairs.user]
-    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit, measured))
+    return min((gap, ""), _gap_by_conic_dual(problem, expression, variable, top, unit, measured))
 
 
 def _gap_by_conic_dual(
     problem: cp.Problem,
+    expression: cp.Expression,
     variable: cp.Variable,
     top: Float,
-    value: float,
     unit: float,
     measured: Callable[[float], float],
 ) -> tuple[float, str]:
-    """The gap by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
+    """The gap by the dual of the problem's cone form, solved in the given unit, and what it assumes.
+
+    The ``expression`` is the problem's objective without constants.
+    """
     unit = unit or 1.0
     scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
-    form = problem.objective.expr / scale
-    return conic_gap(form, problem.constraints, variable, top, value / scale, lambda excess: measured(excess * unit))
+    form, value = expression / scale, float(expression.value) / scale
+    return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
 
 
-def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
-    """A unit for gaps: by how much the problem's objective falls as its variables shrink.
+def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bool) -> tuple[float, float, float]:
+    """A unit for gaps, the value of the problem's objective without constants, and its rounding, for `in_units`.
 
-    If it does not fall, its distance from its value at typical values of the variable; 0 if that is 0 too.
+    The unit is by how much the objective falls as its variables shrink, or else its change to typical values of the
+    variable, or else to none. Of ``known`` terms rounding is forgiven.
     """
-    expression = problem.objective.expr
-    drop, here = conditions.fall_of(expression, expression.variables()), conditions.number(expression)
-    if not drop > 0:
-        with conditions.values_kept([variable]):
-            variable.save_value(typical.reshape(variable.shape))
-            drop = abs(conditions.number(expression) - here)
-    return drop if np.isfinite(drop) else 0.0
+    expression, _ = without_constants(problem.objective.expr)
+    sign, here = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0, conditions.number(expression)
+
+    ends = {v: np.zeros(v.shape) for v in expression.variables()}
+
+    def fall(to: dict[cp.Variable, Float], most: float = 1.0) -> float:
+        def at(part: float) -> float:
+            with values_kept(to):
+                for one, end in to.items():
+                    one.save_value(np.asarray(one.value + part * (end - one.value)))
+                return sign * (here - conditions.number(expression))
+
+        return first_finite(at, most)[1]
+
+    drop, rounding = conditions.fall_of(expression, expression.variables()), 2.0 * rounding_of(expression)
+    falls = partial(fall, ends, 0.5), partial(fall, {variable: typical.reshape(variable.shape)}), partial(fall, ends)
+    unit = unit_of(drop, falls, 0.0 if known else rounding)
+    if unit == 0:
+        unit, here, rounding = flat(here, rounding, 2.0 * rounding_of(expression, inside=True))
+    return unit, here, 0.0 if known else rounding
 
 
 def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
@@ -261,19 +282,18 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     if tasks is not None and tasks.value is not None:
         run = np.minimum(run, np.maximum(np.asarray(tasks.value, dtype=float), 0.0))
     run = cut_at_limits(instance, run)
-    expression = problem.objective.expr
-    gap, value, assumed = 0.0, 0.0, ""
-    with conditions.values_kept(problem.variables()):
+    expression, _ = without_constants(problem.objective.expr)
+    gap, stated, assumed = 0.0, 0.0, ""
+    with values_kept(problem.variables()):
         if tasks is not None:
             tasks.save_value(run)
         variable.save_value(bundles)
         blocks = _violation(problem)
         if not program.empty:
-            value = float(expression.value)
-            unit = _unit(problem, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
-            top = np.tile(capacity, (n, 1)).ravel(order="F")
-            gap, assumed = _gap_by_conic_dual(
-                problem, variable, top, value, unit, partial(in_units, unit=unit, value=value)
-            )
+            typical = np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program)
+            unit, value, hidden = _units(problem, variable, typical, program.objective.is_known)
+            top, stated = np.tile(capacity, (n, 1)).ravel(order="F"), float(problem.objective.expr.value)
+            measured = partial(in_units, unit=unit, value=value, rounding=hidden)
+            gap, assumed = _gap_by_conic_dual(problem, expression, variable, top, unit, measured)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
-    return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)
+    return Answer(run, gap, violation, "read", stated, None, blocks, assumed=assumed, bundles=table)

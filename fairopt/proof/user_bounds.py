@@ -12,6 +12,7 @@ import numpy as np
 
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.form import Form
+from fairopt.blocks.written_values import without_constants
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.bound import best_response, rounded_up_sum
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
@@ -68,8 +69,7 @@ def _gap(program: Program, tasks: Float, top: float) -> float:
     if not np.isfinite(top):
         return np.inf
     point = program.point(tasks)
-    value = program.objective.value(point)
-    return in_units(top - value, program.objective.unit(point), value)
+    return in_units(top - program.objective.value(point), *program.objective.units(point))
 
 
 def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
@@ -91,7 +91,7 @@ def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
             size += factor * (abs(here) + float(np.abs(slope) @ tasks))
         else:
             cone = cone or ConeModel(program)
-            expression = cp.sum(kind.expression(term.share, cone.model))
+            expression, _ = without_constants(cp.sum(kind.expression(term.share, cone.model)))
             alone = not cone.model.required and all(v.id == cone.unknowns.id for v in expression.variables())
             found = conditions.tangent(cone, expression, at) if alone and expression.is_concave() else None
             if found is None:

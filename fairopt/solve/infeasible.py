@@ -24,12 +24,12 @@ from fairopt.blocks.constraints import (
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
 from fairopt.proof.conic import conic_excess
-from fairopt.proof.feasibility import values_kept
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.program import ConeModel, Program, checked_conditions, unique
 from fairopt.solve.unfit_guarantees import refuse_unfit
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.algebra import tiers_of, varying_of
 from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.teams import Surplus
@@ -18,6 +18,7 @@ from fairopt.proof import gate
 from fairopt.proof.conic import MATRICES, has_matrices
 from fairopt.proof.gate import Answer
 from fairopt.runtime.clock import FIX, Clock, current
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.problem import natural_problem
 from fairopt.solve.form.program import Program
@@ -70,6 +71,8 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
             "leave a constraint out: the constraints allow all users together at most "
             f"{left:.1g} of their typical tasks"
         )
+    elif own and (hidden := _hidden(allocation)):
+        fix = hidden
     elif settings.solver:
         fix = "try another solver, or leave solver out to try several"
     else:
@@ -81,6 +84,26 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         best=allocation,
         tried=certificate.tried,
     )
+
+
+def _hidden(allocation: Allocation) -> str:
+    """Which differences of an objective rounding hides at an answer, and what to do; empty if that is not why."""
+    policy = allocation.policy
+    for tier in tiers_of(policy.objective):
+        program = program_class(tier)(allocation.instance, tier, policy.constraints)
+        if tier.is_known or isinstance(program, BundleProgram) or program.empty:
+            continue
+        point = program.point(program.gather(allocation.tasks_by_server))
+        unit, _, rounding = tier.units(point)
+        if rounding > GAP_TOLERANCE * unit:
+            numbers = [
+                np.abs(constant.value).max() for constant in varying_of(tier, program.natural.model)[0].constants()
+            ]
+            return (
+                f"rounding in the objective, with numbers such as {max(numbers, default=1.0):.2g}, hides differences "
+                f"below {rounding:.1g}; leave constants inside its functions out, or choose other units"
+            )
+    return ""
 
 
 def _left_nothing(policy: Any, instance: Instance) -> list[str]:

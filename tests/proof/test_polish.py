@@ -26,6 +26,17 @@ def test_a_soft_minimum_is_proved_however_sharp(theta: float) -> None:
     assert answer.objective == pytest.approx(0.5 - np.log(2) / theta, rel=1e-8)  # user 3 counts exp(-theta / 3)
 
 
+def test_a_norm_whose_arguments_have_no_multipliers_keeps_none() -> None:
+    cones = Curves(np.zeros(0, dtype=np.intp), (slice(0, 3),))
+    assert cones.at(np.array([-1.0, 0.0, 0.0])).tolist() == [-1.0, 0.0, 0.0]
+
+
+def test_what_is_as_large_as_the_terms_is_no_rounding() -> None:
+    y, rows = np.array([1.0, 1.0]), sparse.csr_array(np.array([[1.0, -1.0]]))
+    free = np.array([True])
+    assert cancelled(y, np.array([1e300]), rows, free, slice(0, 2)).tolist() == y.tolist()
+
+
 @pytest.mark.parametrize(
     "expression",
     [

@@ -75,7 +75,7 @@ class SolvedBundles(Evidence):
             if factor is None:  # of a transform, in units of its fall
                 return in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
             point = program.point(tasks, bundles)
-            return in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
+            return in_units(excess * factor, *program.objective.units(point))
 
         gap, assumed = conic_gap(form, cone.all_constraints, cone.unknowns, top, at, relative)
         prices = None

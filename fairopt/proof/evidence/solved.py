@@ -34,7 +34,7 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-from fairopt.solve.form.compiled import Left
+from fairopt.solve.form.compiled import Left, values_kept
 from fairopt.solve.form.program import ConeModel, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -148,7 +148,7 @@ class Solved(PlaneOptimum):
         """
         if self.unit is None or self.stands_in:
             return self.written.model.maximand
-        return cp.sum(self.program.objective.expression(self.written.model.model)) / self.unit, self.unit
+        return self.written.model.natural / self.unit, self.unit
 
     def applies(self, program: Program) -> bool:
         return self.program is program and not program.term.is_order
@@ -208,7 +208,7 @@ class Solved(PlaneOptimum):
                 continue
             cone = self.written.model
             others = [own.variable for own in cone.model.own.held.values()]
-            with conditions.values_kept([cone.unknowns]):
+            with values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
                 linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns, others)
             if linear is not None and linear.others:
@@ -235,8 +235,7 @@ class Solved(PlaneOptimum):
                 and condition.id not in self.written.model.rewritten
             ):
                 sign = np.maximum(one.values, 0.0) if isinstance(condition, cp.constraints.Inequality) else one.values
-                per = abs(one.block.level) or 1.0 if isinstance(one.block, AtLeast) else 1.0
-                held.append((one, sign.reshape(condition.shape, order="F") / per))
+                held.append((one, sign.reshape(condition.shape, order="F") / getattr(condition, "unit", 1.0)))
         names = [one.name for one, _ in held]
         for one, values in held:
             key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
@@ -603,11 +602,11 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
-    unit, own = (objective.unit(point), objective.value(point)) if value is None else (np.nan, np.nan)
+    units = objective.units(point) if value is None else (np.nan, np.nan, 0.0)
 
     def gap(excess: float) -> float:
         if value is None:
-            return in_units(excess * per_form, unit, own)
+            return in_units(excess * per_form, *units)
         return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
 
     return Proved(*conic_gap(form, cone.all_constraints, cone.unknowns, top, at, gap, left))
@@ -699,7 +698,7 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
     if any(v.id != cone.unknowns.id for v in form.variables()):
         return None  # the values of other variables along the ray are unknown
     ends = []
-    with conditions.values_kept([cone.unknowns]):
+    with values_kept([cone.unknowns]):
         for factor in (1 - STEP, 1 + STEP):
             cone.unknowns.save_value(tasks / cone.scale * factor)
             ends.append((majorant.value(point.scaled(factor)), conditions.number(form)))
@@ -737,5 +736,4 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
 
 def plain_gap(program: Program, point: Point, excess: float) -> float:
     """An excess in units of the objective."""
-    objective = program.objective
-    return in_units(excess, objective.unit(point), objective.value(point))
+    return in_units(excess, *program.objective.units(point))

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 
+from fairopt.blocks.algebra import varying_of
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.proof.evidence.solved import Solved
@@ -46,7 +47,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
     """Ascend from an even allocation; propose each point that a short step reaches."""
     begun, name = time.perf_counter(), chain_of(settings, linear=False)[0]
     model = ConeModel(program, name)
-    unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
+    unknowns, (natural, _) = model.unknowns, varying_of(program.objective, model.model)
     at, steps = _start(natural, name, settings, model), 0
     fruitless, least = 0, np.inf
     while at is not None and steps < _STEPS and fruitless < _FRUITLESS and not settings.clock.late:

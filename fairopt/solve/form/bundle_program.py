@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.algebra import Natural, tiers_of
 from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
@@ -116,7 +116,13 @@ class BundleProgram(Program):
     ) -> BundlePoint:
         """Bundles and the tasks in them as a point of the solved instance."""
         assert bundles is not None
-        return BundlePoint(self.instance, bundles, tasks, None if variables is None else lambda: variables)
+        written = None if self.objective.is_known and not self._has_own_levels else self.natural
+        return BundlePoint(self.instance, bundles, tasks, None if variables is None else lambda: variables, written)
+
+    @cached_property
+    def natural(self) -> Natural:
+        """The constants of objectives that are given by expressions."""
+        return Natural(self.instance, self.pairs, BundleConeModel(self).model)
 
 
 class BundleConeModel(ConeModel):

@@ -7,7 +7,8 @@ Problems of other kinds go through CVXPY's chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -56,6 +57,31 @@ def whole(problem: cp.Problem | Posed) -> cp.Problem:
     return cp.Problem(problem.objective, list(problem.constraints)) if isinstance(problem, Posed) else problem
 
 
+@contextmanager
+def values_kept(variables: Iterable[cp.Variable]) -> Iterator[list[cp.Variable]]:
+    """Restore the values of variables, which it gives, on exit."""
+    before = [(variable, variable.value) for variable in variables]
+    try:
+        yield [variable for variable, _ in before]
+    finally:
+        for variable, value in before:
+            variable.save_value(value)
+
+
+@contextmanager
+def without_values(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """A block in which variables have no values, since CVXPY compiles in it.
+
+    CVXPY's forms of atoms start their own variables at values that those of the problem have, as general nonlinear
+    solvers need, and fail where these lie outside what they expect (`sum_largest` of all entries, or of 1.5). Cone
+    solvers need none.
+    """
+    with values_kept(variables) as kept:
+        for variable in kept:
+            variable.save_value(None)
+        yield
+
+
 @dataclass(frozen=True)
 class Cones:
     """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
@@ -76,7 +102,9 @@ class Compiled:
 
     def __init__(self, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> None:
         self.problem = problem = whole(problem)
-        self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=True, solver_opts=options)
+        with without_values(problem.variables()):
+            compiled = problem.get_problem_data(solver, ignore_dpp=True, solver_opts=options)
+        self.data, self.chain, self.inverse = compiled
 
     @staticmethod
     def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> Compiled:
@@ -180,7 +208,8 @@ class CompiledHere(Compiled):
 
         cones, bounded = frozenset(self.interface.SUPPORTED_CONSTRAINTS), self.interface.BOUNDED_VARIABLES
         context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
-        return _to_cones()(quad_obj=self.squares, solver_context=context).apply(part)
+        with without_values(part.variables()):
+            return _to_cones()(quad_obj=self.squares, solver_context=context).apply(part)
 
     def write(
         self,
@@ -338,6 +367,11 @@ def _to_cones() -> Any:
         def canonicalize_tree(self, expr: Any, *rest: Any) -> Any:
             check()
             return (expr, []) if self.is_plain(expr) else super().canonicalize_tree(expr, *rest)
+
+        def canonicalize_expr(self, expr: Any, args: Any, affine_above: bool) -> Any:
+            if isinstance(expr, cp.sum_largest) and expr.axis is None and expr.k >= args[0].size:
+                return cp.sum(args[0]), []  # CVXPY's form has a variable that is unbounded at its optima
+            return super().canonicalize_expr(expr, args, affine_above)
 
         def is_plain(self, expr: Any) -> bool:
             """Whether it is made of variables, constants and affine nodes that need no other form."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, Natural, expression_of
+from fairopt.blocks.algebra import AtLeast, Natural, varying_of
 from fairopt.blocks.base import (
     Block,
     blocks_within,
@@ -556,15 +556,15 @@ class ConeModel:
         if found[1] is not None and self.model.unknowns is self.unknowns:
             (own, _) = found[0].args  # in natural units
             if {v.id for v in own.variables()} == {self.unknowns.id}:
-                self.program.natural.adopt(self.program.objective, own, self.unknowns, self.scale)
+                self.program.natural.adopt(self.program.objective, own, found[2], self.unknowns, self.scale)
         self.model.required[:] = self.new.among(self.model.required)
-        return found
+        return found[:2]
 
     @cached_property
     def natural(self) -> cp.Expression:
-        """The objective in natural units; conditions that it requires are those of `maximand`."""
+        """The objective in natural units without constants; conditions that it requires are those of `maximand`."""
         before = len(self.model.required)
-        found = cp.sum(self.program.objective.expression(self.model))
+        found, _ = varying_of(self.program.objective, self.model)
         del self.model.required[before:]
         return found
 
@@ -737,15 +737,18 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
         )
 
 
-def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) -> tuple[cp.Expression, float | None]:
-    """The expression that the solver maximises, and natural units per unit of it (None: an increasing transform).
+def objective_form(
+    objective: Objective, model: Model, unknowns: cp.Variable
+) -> tuple[cp.Expression, float | None, float]:
+    """The expression that the solver maximises, natural units per unit of it (None: an increasing transform), and the
+    constants that are left out of it.
 
     `NotConcave` if it does not satisfy CVXPY's rules.
     """
     form = objective.solver_form(model)
-    factor = None
+    factor, constant = None, 0.0
     if form is None:
-        form = cp.sum(expression_of(objective, model))
+        form, constant = varying_of(objective, model)
         refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns, model.near)
@@ -756,7 +759,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
             f"{(parts or [objective])[0]} is not concave by CVXPY's rules ({form.curvature.lower()}); "
             "write it with concave atoms of increasing arguments, or use another objective"
         )
-    return form, factor
+    return form, factor, constant
 
 
 def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -> float:

@@ -141,7 +141,7 @@ def test_an_objective_is_scaled_where_it_is_defined() -> None:
     variable = cp.Variable(2)
     program = Program(fo.Instance([[1], [1]], [10]), Above("sqrt", 7e6, Fixed((1e6, 1e6))), ())
     model = fo.Model(program.instance, variable, np.full(2, 5.0))
-    _, factor = objective_form(program.objective, model, variable)
+    _, factor, _ = objective_form(program.objective, model, variable)
     assert factor is not None and factor > 1e3
 
 

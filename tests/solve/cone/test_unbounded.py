@@ -37,7 +37,7 @@ def look(objective: fo.Objective) -> None:
     """What a method does when a solver calls the program unbounded."""
     program = Program(THREE, objective, ())
     cone = ConeModel(program)
-    form, _ = objective_form(objective, cone.model, cone.unknowns)
+    form, *_ = objective_form(objective, cone.model, cone.unknowns)
     refuse_unbounded(objective, form, cone.all_constraints, cone.unknowns)
 
 

@@ -183,3 +183,29 @@ def test_what_is_left_is_of_one_problem() -> None:
     assert not left.is_of(made.objective.expr, made.constraints[1:])
     assert not left.is_of(made.objective.expr + 1, made.constraints)
     assert not Left().is_of(made.objective.expr, made.constraints)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        lambda x: cp.sum(cp.sqrt(x)) - 0.1 * cp.sum_largest(x, 6),
+        lambda x: cp.sum(cp.sqrt(x)) + 0.1 * cp.sum_smallest(x, 6),
+        lambda x: cp.sum(cp.entr(x)) - cp.cvar(-x, 0.75),
+    ],
+)
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
+def test_a_second_compilation_does_not_read_values_that_the_first_solution_left(expression: Any, solver: str) -> None:
+    """CVXPY's form of the largest entries fails at values of all six, and of one and a half."""
+    x = cp.Variable(6, nonneg=True)
+    posed = Posed(cp.Maximize(expression(x)), [x <= 1])
+    first = Compiled.of(posed, solver, {})
+    x.value = np.linspace(0.1, 0.6, 6)
+    again = Compiled.of(posed, solver, {})
+    np.testing.assert_array_equal(first.data["A"].toarray(), again.data["A"].toarray())
+    np.testing.assert_array_equal(x.value, np.linspace(0.1, 0.6, 6))
+
+
+def test_the_largest_of_all_entries_are_their_sum() -> None:
+    x = cp.Variable(3, nonneg=True)
+    compiled = Compiled.of(Posed(cp.Maximize(-cp.sum_largest(x, 3)), [x >= 1]), "CLARABEL", {})
+    assert compiled.data["A"].shape[1] == 3 and compiled.data["c"].tolist() == [1.0, 1.0, 1.0]

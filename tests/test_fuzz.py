@@ -70,11 +70,8 @@ def test_two_tasks_in_a_hundred_thousand_less_are_wrong(category: str) -> None:
 @pytest.mark.parametrize("atom", ATOMS)
 def test_a_constant_added_to_any_atom_changes_no_answer(atom: str) -> None:
     instance = fo.Instance([[1, 2], [3, 1]], [7, 5])
-    policy = fo.Policy(OfAtoms(((0.5, atom, 1.0, 0.0, 0.0),), -3e14, "vector"))
-    if atom == "lambda_min":  # matrices have no bounds
-        with pytest.raises(NotCertified, match="lambda_max"):
-            policy.allocate(instance, solver="CLARABEL")
-        return
+    parts = (0.5, atom, 1.0, 0.0, 0.0), (3.0, "log1p", 1.0, 0.0, 0.0)
+    policy = fo.Policy(OfAtoms(parts, -3e14, "vector"))
     draw = Draw({"demands": [[1, 2], [3, 1]], "capacities": [[7, 5]]}, policy)
     assert missed(draw, policy.allocate(instance)) == ""
 

@@ -293,7 +293,7 @@ class Objective(Block):
         """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
         else to no tasks.
 
-        Of users' expressions a drop counts if it is a fall, and each change if it is beyond rounding (`unit_of`).
+        Of users' expressions each counts if it is beyond rounding (`unit_of`).
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
@@ -302,14 +302,11 @@ class Objective(Block):
         if self.is_known and drop > 0:
             return drop
 
-        def fall(moved: Callable[[float], Point], part: float = 1.0) -> float:
-            return value - first_finite(lambda part: self.value(moved(part)), part)[1]
+        def change(moved: Callable[[float], Point]) -> float:
+            return value - first_finite(lambda part: self.value(moved(part)), 1.0)[1]
 
-        def less(part: float) -> Point:
-            return point.scaled(1.0 - part)
-
-        falls = partial(fall, less, 0.5), partial(fall, point.towards_typical), partial(fall, less)
-        return unit_of(drop, falls, self.rounding(point))
+        changes = partial(change, point.towards_typical), partial(change, lambda part: point.scaled(1.0 - part))
+        return unit_of(drop, changes, self.rounding(point))
 
     def units(self, point: Point) -> tuple[float, float, float]:
         """`unit`, `value` and `rounding` for `in_units`.
@@ -809,15 +806,11 @@ def flat(value: float, rounding: float, inside: float) -> tuple[float, float, fl
     return 0.0, max(abs(value), rounding / TERM_ROUNDING), inside
 
 
-def unit_of(drop: float, falls: Iterable[Callable[[], float]], rounding: float) -> float:
-    """The unit of gaps: a drop, if it is a fall to half the tasks, or else the first other change beyond rounding.
-
-    Where the objective rises as tasks shrink, no gap is below 1 in units of that rise.
-    """
-    first, *others = falls
-    if drop > rounding and first() > rounding:
+def unit_of(drop: float, changes: Iterable[Callable[[], float]], rounding: float) -> float:
+    """The unit of gaps: the first of a drop and other changes that is beyond rounding; 0 if none is."""
+    if drop > rounding:
         return drop
-    return next((change for fall in others if (change := abs(fall())) > rounding), 0.0)
+    return next((found for change in changes if (found := abs(change())) > rounding), 0.0)
 
 
 def drop_towards_zero(value: Callable[[float], float]) -> float:

@@ -246,22 +246,22 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
     variable, or else to none. Of ``known`` terms rounding is forgiven.
     """
     expression, _ = without_constants(problem.objective.expr)
-    sign, here = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0, conditions.number(expression)
+    here = conditions.number(expression)
 
     ends = {v: np.zeros(v.shape) for v in expression.variables()}
 
-    def fall(to: dict[cp.Variable, Float], most: float = 1.0) -> float:
+    def change(to: dict[cp.Variable, Float]) -> float:
         def at(part: float) -> float:
             with values_kept(to):
                 for one, end in to.items():
                     one.save_value(np.asarray(one.value + part * (end - one.value)))
-                return sign * (here - conditions.number(expression))
+                return here - conditions.number(expression)
 
-        return first_finite(at, most)[1]
+        return first_finite(at, 1.0)[1]
 
     drop, rounding = conditions.fall_of(expression, expression.variables()), 2.0 * rounding_of(expression)
-    falls = partial(fall, ends, 0.5), partial(fall, {variable: typical.reshape(variable.shape)}), partial(fall, ends)
-    unit = unit_of(drop, falls, 0.0 if known else rounding)
+    changes = partial(change, {variable: typical.reshape(variable.shape)}), partial(change, ends)
+    unit = unit_of(drop, changes, 0.0 if known else rounding)
     if unit == 0:
         unit, here, rounding = flat(here, rounding, 2.0 * rounding_of(expression, inside=True))
     return unit, here, 0.0 if known else rounding

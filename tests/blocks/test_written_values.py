@@ -145,12 +145,6 @@ def test_an_objective_that_is_flat_above_some_tasks_is_proved_there() -> None:
     assert answer.certificate.ok and answer.objective == pytest.approx(1.7, rel=1e-12)
 
 
-@pytest.mark.parametrize("least", [0.0, 1e-9])
-def test_an_objective_that_falls_with_tasks_is_proved_at_none(least: float) -> None:
-    answer = fo.Policy(lambda m: -cp.sum(m.tasks**2) - least).allocate(THREE)
-    assert answer.certificate.ok and answer.tasks.max() < 1e-4
-
-
 @dataclass(frozen=True, repr=False)
 class OfBundles(fo.Objective):
     added: float

@@ -130,7 +130,7 @@ def test_what_is_there_is_kept_if_writing_fails_half_way(tmp_path, monkeypatch, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match=r"No space left on device: '.*(x|users)\."):
+    with pytest.raises(OSError, match=r"No space left on device: .*/(x|users)\."):
         fo.datasets.write(fo.Instance([[1]], [1]), tmp_path / name, kind)
     assert sorted(tmp_path.rglob("*")) == before
     assert fo.read(tmp_path / name) == DEMO
@@ -177,7 +177,7 @@ def test_a_folder_is_refused_where_the_machine_stops_between_its_tables(tmp_path
 
 
 def test_a_folder_that_cannot_be_filled_is_not_made(tmp_path):
-    folder, words = tmp_path / "a" / "b", r"No space left on device: '.*b/x'"
+    folder, words = tmp_path / "a" / "b", r"No space left on device: .*/b/x['\"]"
     with pytest.raises(OSError, match=words), replacing([folder / "x", folder / "y"], folder):
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
@@ -254,7 +254,7 @@ def test_errors_about_a_slurm_cluster_name_what_they_are_about(nodes, jobs, word
 
 def test_one_document_with_nodes_and_jobs_is_named_once(tmp_path):
     (tmp_path / "all.json").write_text(json.dumps({"nodes": [NODE], "jobs": []}))
-    with pytest.raises(InvalidInstance, match=r"^[^ ]*all\.json: there are no jobs to share servers among"):
+    with pytest.raises(InvalidInstance, match=r"^((?!\.json).)*all\.json: there are no jobs to share servers among"):
         fo.read(tmp_path / "all.json")
 
 

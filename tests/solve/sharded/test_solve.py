@@ -599,7 +599,7 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
     b = fo.allocate_sharded(fo.FDS(2), source, capacities=units)
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
     np.testing.assert_allclose(all_tasks(a), all_tasks(b), rtol=1e-12)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
 
 
 @pytest.mark.parametrize("at", ["before", "judge"])
@@ -612,7 +612,7 @@ def test_a_worker_that_is_stopped_is_noticed(client: Any, at: str) -> None:
             stopped.append(next(iter(client.run(os.getpid).values())))
             os.kill(stopped[0], signal.SIGSTOP)
 
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     try:
         stop(0, "before")
         with at_rounds(stop):

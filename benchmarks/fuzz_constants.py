@@ -181,7 +181,7 @@ def missed(draw: Draw, answer: Any) -> str:
         short = there - got
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
-        shaken = value(tasks * (1 + 1e-14 * (-1.0) ** np.arange(len(tasks))))  # tasks that are equal but for rounding
+        shaken = value(tasks * (1 + 1e-13 * (-1.0) ** np.arange(len(tasks))))  # tasks that are equal but for rounding
         hidden = 1e-14 * (abs(got) + inside) + abs(shaken - got)  # differences within rounding count as none
         if unit <= hidden:  # it is flat
             alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)

@@ -121,6 +121,12 @@ class OfAtoms(fo.Objective):
         """The same without the constants that are added, of tasks."""
         return sum(factor * ATOMS[atom](rate * tasks) for factor, atom, rate, _, _ in self.parts)
 
+    def size(self, tasks):
+        """The size of the terms that are rounded in it."""
+        values = [abs(float(ATOMS[atom](cp.Constant(rate * tasks)).value)) for _, atom, rate, _, _ in self.parts]
+        sizes = zip(self.parts, values, strict=True)
+        return sum(part[0] * (value + part[2] * tasks.sum()) for part, value in sizes)
+
 
 NAMES["OfAtoms"] = OWN["OfAtoms"] = OfAtoms
 
@@ -181,11 +187,10 @@ def missed(draw: Draw, answer: Any) -> str:
         short = there - got
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
-        hidden = 1e-14 * (abs(got) + inside)  # differences within rounding count as none
+        hidden = 1e-13 * (objective.size(tasks) + inside)  # differences within rounding count as none
         if unit <= hidden:  # it is flat
             alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
             others = np.minimum(alone, limits) / len(tasks), np.zeros(len(tasks))
             changes = [abs(got - value(other)) for other in others]
             unit = next((change for change in changes if change > hidden), abs(short))
-    rounding = 1e-14 * (abs(got) + abs(there))
-    return "" if short <= MISSED * unit + rounding else f"worse: {short:.2e}, {short / unit:.1e} of the unit"
+    return "" if short <= MISSED * unit + hidden else f"worse: {short:.2e}, {short / unit:.1e} of the unit"

@@ -30,7 +30,7 @@ ORDER = (
     ("solve",),
     ("scale",),
     ("policy",),
-    ("policies", "proofs"),
+    ("policies",),
     ("metrics", "properties"),
     ("tradeoff",),
     ("online", "operate"),
@@ -141,8 +141,6 @@ def imports_within(module: str, types: bool = False) -> set[str]:
 def wrong_direction(importer: str, target: str) -> str | None:
     """Why one room may not import another, or None if it may."""
     here, there = room_of(importer), room_of(target)
-    if here == "proofs":  # former names of what stands at the top
-        return None
     if here in ("", there):
         return None
     if "checker" in (here, there):

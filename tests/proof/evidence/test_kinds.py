@@ -135,7 +135,6 @@ def test_no_evidence_holds_an_expression(policy: fo.Policy, monkeypatch: pytest.
 
 ONE, TWO = fo.Instance([[1, 2], [3, 1]], [6, 5]), fo.Instance([[1, 2], [3, 1]], [[6, 5], [4, 7]])
 TEAMS = fo.Instance([[1, 2], [3, 1], [2, 2]], [[6, 5], [4, 7]], teams={"team": ["a", "b", "b"]})
-ALIKE = fo.Instance([[1, 2]] * 40 + [[3, 1]] * 40, [6, 5])
 KEPT = fo.Instance([[1, 2], [3, 1]], [6, 5], guarantees=[1, 0])
 OF_EACH_KIND = [
     ("bottlenecks", fo.DRF(), ONE),
@@ -156,7 +155,6 @@ OF_EACH_KIND = [
     ("duals", fo.Policy(Saturating()), TWO),
     ("lines", fo.Policy(fo.FairnessEfficiency(2, -0.1)), TWO),
     ("", fo.Policy(fo.Leximin(fo.Surplus())), KEPT),
-    ("", fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]), ALIKE),
 ]
 
 

@@ -321,7 +321,7 @@ def test_a_vertex_that_its_duals_do_not_prove_is_found_again_by_a_solver(monkeyp
 
 
 @pytest.mark.fast_methods
-def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
+def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds_and_on_servers_without() -> None:
     pool = fo.Instance([[1, 2], [2, 1]], [4, 4])
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])
 
@@ -330,7 +330,8 @@ def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
 
     assert fits(pool, fo.Total(), fo.MinTasks(0.1), fo.Reserve(0, 0.5)) and fits(pool, fo.AlphaFair(0))
     assert not fits(pool, fo.AlphaFair(0.5)) and not fits(pool, fo.Leximin())
-    assert not fits(servers, fo.Total()) and not fits(pool, fo.Total(), fo.EnvyFree())
+    assert fits(servers, fo.Total()) and not fits(servers, fo.Total(), fo.MinTasks(0.1))
+    assert not fits(pool, fo.Total(), fo.EnvyFree()) and not fits(servers, fo.Total(), fo.EnvyFree())
 
 
 def test_lower_bounds_that_do_not_fit_are_infeasible() -> None:

@@ -82,8 +82,8 @@ def test_totals_sums_and_levels_of_a_share_that_is_zero_for_some_are_exact(kind:
         answer = fo.Policy(objective).allocate(instance)
         check(exact, answer, forms, best)
         assert not answer.certificate.assumed  # by prices, not by the dual of CVXPY's cone program
-    apart = instance.merged().n_servers == 1 or not np.isfinite(instance.task_limits).any()  # nothing couples servers
-    assert answer.certificate.method == ("linear" if apart else "cone")
+    uncoupled = kind == "servers" and not np.isfinite(instance.task_limits).any()  # each server by itself
+    assert answer.certificate.method == ("linear" if uncoupled or instance.merged().n_servers == 1 else "cone")
     check_prices(exact, answer, added(forms), best)
 
     tasks = exact.forms(exact.tasks(), per_weight=False)

@@ -55,7 +55,7 @@ POLICIES = (
     "kdf:k=9",
 )
 INPUTS = ("cluster", "cluster.json", "cluster.yaml", "servers", "kube", "slurm", "borg", "openb", "missing", "bad.json")
-PAGES = ("solve", "compare", "policies", "solvers", "demo", "audit", "replay", "claims", "convert", "plot", "shards")
+PAGES = ("solve", "compare", "policies", "solvers", "demo", "audit", "replay", "claims", "convert", "plot")
 COMMANDS = (
     *(f"solve {where} --json -p drf" for where in INPUTS),
     *(("solve", where, "--json", "-p", name) for where in ("cluster", "servers") for name in POLICIES),

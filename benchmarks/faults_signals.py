@@ -27,7 +27,6 @@ draw = np.random.default_rng(0)
 fo.datasets.write(fo.Instance(draw.uniform(1, 9, (300, 3)), draw.uniform(90, 200, (6, 3))), "c")
 fo.datasets.write(fo.datasets.demo(), "small.json")
 fo.DRF().allocate(fo.datasets.demo()).save("answer.json")
-np.save("users.npy", draw.uniform(1, 9, (200_000, 3)))
 fo.audit(fo.KDF(2), ["sp"], max_examples=50).save("audit.json")
 """
 TABLES = {
@@ -56,8 +55,6 @@ COMMANDS = {
     "frontier": "frontier small.json -f fds --alpha 0:4:9 --out out/f.csv --resume out/r.json",
     "processes": "frontier small.json -f fds --alpha 0:4:9 --processes 2 --out out/f.json",
     "plot": "plot small.json -p drf -p nash --out out/p.png",
-    "shards": "shards users.npy -c 9000 -c 8000 -c 7000 --out out/s",
-    "dask": "shards users.npy -c 9000 -c 8000 -c 7000 --workers 1 --out out/s",
     "simulate": "simulate jobs.csv --servers small.json -p drf -p fcfs --out out/s.json",
     "prefer": "prefer options.csv rankings.csv --plot out/p.png",
 }

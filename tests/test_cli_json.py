@@ -32,7 +32,6 @@ CASES: dict[str, list[str]] = {
     "plot": ["cluster.json", "-p", "drf"],
     "prefer": ["options.csv", "rankings.csv", "--beta", "1,2", "--lam", "0,1"],
     "prove": ["-p", "most-tasks", "--resources", "2", "--property", "si", "--users", "2"],
-    "shards": ["demands.npy", "-c", "64", "-c", "8"],
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
     "diff": ["answer.json", "later.json"],
@@ -86,7 +85,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fo.DRF().allocate(plain).save(path / "answer.json")
     fo.DRF().allocate(plain.replace(capacities=[40, 4], weights=[1, 2, 1])).save(path / "later.json")
     fo.prove(fo.MostTasks(), "si", resources=2, users=2).proofs[0].export(path / "found.json")
-    np.save(path / "demands.npy", np.array([[4.0, 1.0], [1.0, 1.0]]))
     queue = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: %s}\nspec: {resources: {gpu: {%s}}}\n"
     kai = [queue % (name, f"quota: 0, limit: -1, overQuotaWeight: {k}") for name, k in (("a", 5), ("b", 3), ("c", 1))]
     (path / "kai.yaml").write_text("---\n".join(kai))

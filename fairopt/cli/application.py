@@ -53,7 +53,6 @@ COMMANDS = {
     "queues": "queues",
     "quotas": "quotas",
     "report": "report",
-    "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
     "what-if": "what_if",

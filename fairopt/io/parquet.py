@@ -35,7 +35,7 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
                 raise InvalidInstance(
                     f"{name} has {rows:,} rows in {columns} columns, which would take about "
                     f"{rows * (BYTES_OF_ROW + 8 * columns) / 1e9:.0f} GB; at most {MOST_ROWS:,} are read into memory: "
-                    "give it to fo.allocate_sharded (fairopt shards), or split it"
+                    "give it to fo.allocate_sharded, or split it"
                 )
             check_memory(name, 4 * rows * columns)  # numbers in single precision
             tell(f"reading {os.path.basename(name)}")

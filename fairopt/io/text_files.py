@@ -88,7 +88,7 @@ def check_memory(name: str, needed: int) -> None:
     if available is not None and needed > available:
         raise OutOfMemory(
             f"{name} would take at least {needed / 1e9:.3g} GB; this machine has {available / 1e9:.3g} GB of memory; "
-            "split it into parts for fo.allocate_sharded (fairopt shards), or use a machine with more memory"
+            "split it into parts for fo.allocate_sharded, or use a machine with more memory"
         )
 
 

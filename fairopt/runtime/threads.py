@@ -76,8 +76,8 @@ def _libraries() -> list[_Library]:
         warnings.simplefilter("ignore", RuntimeWarning)  # at each look, where two libraries of OpenMP are loaded
         found = ThreadpoolController().select(user_api="blas").lib_controllers
     layers = [getattr(one, "threading_layer", "") for one in found]
-    # Since threadpoolctl 3.8, `set_num_threads` of OpenBLAS silently ignores threads other than the one that first set
-    # a limit, and the last to leave a block may be another.
+    # `set_num_threads` of OpenBLAS silently ignores threads other than the one that first set a limit, and the last to
+    # leave a block may be another; MKL and BLIS have no other function.
     return [
         _Library(one.get_num_threads, getattr(one, "_real_set_num_threads", one.set_num_threads), layer == "openmp")
         for one, layer in zip(found, layers, strict=True)
@@ -86,7 +86,7 @@ def _libraries() -> list[_Library]:
 
 
 def _restore(limited: list[tuple[_Library, int]]) -> None:
-    """Undo limits, except where somebody else has set another since."""
+    """Undo limits, except where there is another number by now; a 1 that somebody else set looks like ours."""
     while limited:
         library, before = limited.pop()
         if library.get() == 1:

@@ -233,8 +233,8 @@ class Earlier:
     def passed_on(self) -> dict[Place, Fraction]:
         """What is free if these run elsewhere where they exceed room that they fill alone (Proposition 15.4).
 
-        Several places may pass on to the same server, so loads add up. Of each excess, no server is reached twice:
-        users who exchange servers in a circle would count without end.
+        Several places may pass on to the same server, so loads add up. An excess reaches no server twice, by the fewest
+        moves: in a circle of servers, or from one resource of a server to another, it would grow without end.
         """
         free, alone = dict(self.free), {place for place, each in self.per_level.items() if not each.n}
         exceeded = [place for place, left in self.free.items() if left < 0 and place in alone]
@@ -248,7 +248,7 @@ class Earlier:
                             more[at] = dyadic(more.get(at, ZERO) + excess * each)
                 reached |= {s for s, _ in more}
                 free |= {at: free[at] - load for at, load in more.items()}
-                # all of it, unless what all pass on fits
+                # all of it goes on, unless what all excesses bring fits
                 passed = {at: load for at, load in more.items() if at in alone and load * len(exceeded) > self.free[at]}
         return free
 

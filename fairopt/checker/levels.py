@@ -94,7 +94,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
         if min(z.values()) <= 0:
             raise Fault("an active user runs all its tasks where there is no capacity")
-        earlier = Earlier(cluster, tasks, room, z, constrained)
+        earlier = Earlier(cluster, level_per_task, tasks, room, z, constrained)
         order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
         order += steps
         lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
@@ -187,12 +187,14 @@ class Earlier:
     def __init__(
         self,
         cluster: Cluster,
+        level_per_task: Mapping[int, Mapping[int, Fraction]],
         tasks: Table,
         room: Mapping[Place, Fraction],
         z: Mapping[int, Fraction],
         at_bounds: bool,
     ) -> None:
-        self.cluster, self.at_bounds = cluster, at_bounds
+        self.cluster, self.level_per_task, self.at_bounds = cluster, level_per_task, at_bounds
+        self.moves: dict[Place, dict[Place, Fraction]] = {}
         self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
         self.units: dict[Place, dict[int, Fraction]] = {}
         self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
@@ -229,19 +231,39 @@ class Earlier:
         return total
 
     def passed_on(self) -> dict[Place, Fraction]:
-        """What is free if these run elsewhere where they exceed room that they fill alone, level by level."""
-        free, demands = self.free, self.cluster.demands
-        for _ in self.groups:
-            moved: dict[int, Fraction] = {}  # tasks
-            for (s, i), left in free.items():
-                for j in self.units[s, i] if left < 0 and not self.per_level[s, i].n else ():
-                    moved[j] = max(moved.get(j, ZERO), dyadic(-left / demands[j][s][i]))
-            more = dict.fromkeys(self.free, ZERO)
-            for j, tasks in moved.items():
-                for s in self.cluster.open[j]:
-                    more |= {(s, i): max(more[s, i], tasks * d) for i, d in enumerate(demands[j][s])}
-            free = {place: min(free[place], each - more[place]) for place, each in self.free.items()}
+        """What is free if these run elsewhere where they exceed room that they fill alone (Proposition 15.4).
+
+        Several places may pass on to the same server, so loads add up. An excess reaches no server twice, by the fewest
+        moves: in a circle of servers, or from one resource of a server to another, it would grow without end.
+        """
+        free, alone = dict(self.free), {place for place, each in self.per_level.items() if not each.n}
+        exceeded = [place for place, left in self.free.items() if left < 0 and place in alone]
+        for start in exceeded:
+            reached, passed = {start[0]}, {start: -self.free[start]}
+            while passed:
+                more: dict[Place, Fraction] = {}
+                for place, excess in passed.items():
+                    for at, each in self.elsewhere(place).items():
+                        if at[0] not in reached:
+                            more[at] = dyadic(more.get(at, ZERO) + excess * each)
+                reached |= {s for s, _ in more}
+                free |= {at: free[at] - load for at, load in more.items()}
+                # all of it goes on, unless what all excesses bring fits
+                passed = {at: load for at, load in more.items() if at in alone and load * len(exceeded) > self.free[at]}
         return free
+
+    def elsewhere(self, place: Place) -> dict[Place, Fraction]:
+        """What a unit of a place takes at most of each other place if its users keep their levels there instead."""
+        if place not in self.moves:
+            (s, i), out = place, self.moves.setdefault(place, {})
+            for j in self.units[place]:
+                per_task, demands = self.level_per_task[j], self.cluster.demands[j]
+                level = per_task.get(s, ZERO) / demands[s][i]
+                for to in per_task.keys() - {s}:
+                    for r, need in enumerate(demands[to]):
+                        if need.n:
+                            out[to, r] = max(out.get((to, r), ZERO), dyadic(level / per_task[to] * need))
+        return self.moves[place]
 
     def parts_of_others(self, level: Fraction, stay: bool) -> tuple[dict[Place, Fraction], bool]:
         """The parts that the others keep where these do not fit, and whether these exceed what no other user needs.

@@ -291,6 +291,30 @@ def test_what_a_lower_user_lacks_where_it_is_alone_it_takes_elsewhere(tmp_path: 
     assert "proves only a gap" in str(fo.verify(path))
 
 
+@pytest.mark.parametrize(("room", "ok"), [(2e-7, True), (2e-6, False)])
+def test_what_is_lacked_on_several_servers_adds_up_on_the_one_that_it_goes_to(
+    room: float, ok: bool, tmp_path: Path
+) -> None:
+    many, trace = 20, 1e-6  # servers that the second user fills, and what a task of the lowest takes there
+    instance = fo.Instance(
+        [[1, trace, 1], [0, 1, 0], [1, 0, 0]],
+        [[40, 40, 40], *[[1, 1, room]] * many],
+        weights=[20, many, 1],
+        task_limits=[10, None, None],
+        eligible=[[True] * (many + 1), [False] + [True] * many, [True] + [False] * many],
+    )
+    path = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance).save(tmp_path / "answer.json")
+    assert fo.verify(path).ok
+    moved = many * room  # to these servers from the first: the third user has all of it too much
+    tasks = [[10 - moved] + [room] * many, [0] + [1 - trace * room] * many, [30 + moved] + [0] * many]
+    prices = [[[0, 0, 0]] + [[0, 1, 0]] * many, [[1, 0, 0]] + [[0, 0, 1]] * many]
+    levels = [{"users": [user], "prices": p} for user, p in zip((1, 2), prices, strict=True)]
+    changed = {"tasks_by_server": tasks, "evidence": [{"kind": "levels", "levels": levels}], "objective": None}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed | {"prices": None}))
+    found = fo.verify(path)
+    assert found.ok == ok and found.gap == pytest.approx(moved / 30, rel=1e-3)
+
+
 @pytest.mark.parametrize("limits", [False, True])
 def test_levels_of_a_thousand_users_are_proved_and_one_that_loses_more_than_a_millionth_is_not(
     limits: bool, tmp_path: Path

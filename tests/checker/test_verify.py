@@ -445,9 +445,7 @@ def test_too_many_levels_are_refused_before_they_are_begun(tmp_path: Path, monke
     assert "pairs of users and servers take too long in fractions" in str(fo.verify(file))
 
 
-@pytest.mark.parametrize(
-    ("key", "values"), [("counts", [1e300]), ("weights", [1.0, 1e61]), ("demands", [[1e-61], [1.0]])]
-)
+@pytest.mark.parametrize(("key", "values"), [("counts", [1e300]), ("weights", [1.0, 0.0])])
 def test_files_of_what_no_instance_has_are_not_proved(key: str, values: list[float], tmp_path: Path) -> None:
     path = fo.DRF().allocate(fo.Instance([[1], [1]], [10], task_limits=[1, 1])).save(tmp_path / "answer.json")
     data = json.loads(path.read_text())

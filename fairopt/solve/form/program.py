@@ -61,7 +61,7 @@ class Program:
     """An objective and constraints on an instance as a program in the tasks of `Pairs`.
 
     With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
-    a user whose task limit is 0.
+    a user whose task limit is 0, or limits of 0 leave too little for guarantees.
 
     ``low`` and ``high`` (n_users,) bound tasks, ``usable`` (n_resources,) are fractions of capacities, and ``rest`` are
     the other constraints. ``given`` is the instance of all users, ``instance`` that of those who take part. If
@@ -73,6 +73,7 @@ class Program:
     ) -> None:
         self.given, self.objective = instance, objective
         self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
+        later("fairopt.solve.unfit_guarantees:refuse_closed")(instance)
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
         self.unmerged = instance if self.all_take_part else taking_part(instance, self.active)

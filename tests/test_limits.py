@@ -330,9 +330,10 @@ def test_what_a_team_is_guaranteed_does_not_fall_with_a_limit_of_0(tmp_path):
     """Within 4 GPUs and 4 CPUs the team's tasks can use 4 GPUs, which b then holds with 8 CPUs, as beside any limit."""
     given = {"t": {"cpu": 4, "gpu": 4}}
     for amount in (0, 1e-9):
-        answer = fo.MostTasks().allocate(guaranteed(amount, given, limit={"of": ["a"]}))
-        assert answer.tasks == pytest.approx([0, 4, 12], abs=1e-6)
-        assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+        for exact in (False, True):
+            answer = fo.MostTasks().allocate(guaranteed(amount, given, limit={"of": ["a"]}), exact=exact)
+            assert answer.tasks == pytest.approx([0, 4, 12], abs=1e-6)
+            assert fo.verify(answer.save(tmp_path / "answer.json")).ok
 
 
 def test_a_task_limit_of_0_cuts_a_guarantee_beside_a_limit_of_0(tmp_path):

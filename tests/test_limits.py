@@ -341,3 +341,10 @@ def test_a_task_limit_of_0_cuts_a_guarantee_beside_a_limit_of_0(tmp_path):
     answer = fo.DRF().allocate(idle)
     assert answer.tasks == pytest.approx([0, 0, 20]) and fo.verify(answer.save(tmp_path / "answer.json")).ok
     assert idle.fit_guarantees() is idle
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.MostTasks(), fo.HDRF()], ids=str)
+def test_guarantees_of_others_hold_where_a_limit_of_0_leaves_the_first_user_out(policy, tmp_path):
+    answer = policy.allocate(guaranteed(0, {"t": {"gpu": 4}, "u": {"cpu": 3}}, limit={"of": ["a"]}))
+    assert answer.certificate.ok and answer.tasks[0] == 0 and answer.tasks[1] >= 4 * (1 - 1e-7)
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok

@@ -288,10 +288,12 @@ class Program:
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
         weights = self.compared_weights
         size = instance.derived.common_level(best, weights) * weights / best
+        at = {j: k for k, j in enumerate(self.active.tolist())} if self.given._given else range(instance.n_users)
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
-                    size[j] = max(size[j], x)
+                    if j in at:  # limits of 0 leave users out whose tasks count in floors
+                        size[at[j]] = max(size[at[j]], x)
         for block in filter(is_ours, self.rest):
             for rows in () if isinstance(block, (ManyRows, MadeRows)) else [r.rows for r in self.rows_of(block) or ()]:
                 table = sp.coo_array(rows.per_task)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.instance.parts import merged_within_limits
 
 LIMITS = [
@@ -255,3 +255,96 @@ def test_a_limit_of_0_is_what_explanations_and_changes_name():
     assert str(answer.explain("d")) == "d gets no tasks: the limit on no cpu here is 0."
     found = fo.what_if(fo.DRF(), answer.instance, limits=[{**ON_S1_S2[0], "amount": 2}])
     assert "limit on no cpu here 2 instead of 0" in str(found) and "task limit" not in str(found)
+
+
+def guaranteed(amount, guarantees, **more):
+    """Of a team with 4 GPUs on each of two servers, a needs 1 CPU beside each of its GPUs and b 2; l limits GPUs."""
+    limit = {"name": "l", "resource": "gpu", "amount": amount, **more.pop("limit")}
+    return fo.Instance(
+        [[1, 1], [2, 1], [1, 0]],
+        [[10, 4], [10, 4]],
+        users=["a", "b", "c"],
+        resources=["cpu", "gpu"],
+        servers=["s1", "s2"],
+        teams={"team": ["t", "t", "u"]},
+        guarantees=guarantees,
+        limits=[limit],
+        **more,
+    )
+
+
+BESIDE_ZERO = [
+    ({"a": 1}, {"of": ["a"]}, "user 'a' (1 tasks)"),
+    ({"a": 5}, {"of": {"a": ["s1"]}}, "user 'a' (5 tasks)"),
+    ({"t": {"gpu": 1}}, {"of": ["t"]}, "team 't' (1 gpu)"),
+    ({"t": {"gpu": 5}}, {"of": {"a": ["s1"], "b": ["s1"]}}, "team 't' (5 gpu)"),
+]
+KEEP_GUARANTEES = [fo.DRF(), fo.HDRF(), fo.MostTasks(), fo.FDS(2), fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam())))]
+
+
+@pytest.mark.parametrize(("guarantees", "limit", "who"), BESIDE_ZERO)
+@pytest.mark.parametrize("policy", KEEP_GUARANTEES, ids=str)
+def test_a_guarantee_that_a_limit_of_0_rules_out_is_infeasible_as_beside_a_tiny_limit(policy, guarantees, limit, who):
+    said = []
+    for amount in (0, 1e-12):
+        with pytest.raises(Infeasible) as error:
+            policy.allocate(guaranteed(amount, guarantees, limit=limit))
+        said.append((error.value.conflict, who in str(error.value), "limits allow no more (l)" in str(error.value)))
+    assert said[0] == said[1] and said[0][1:] == (True, True) and "l" in said[0][0]
+
+
+@pytest.mark.parametrize(("guarantees", "limit", "who"), BESIDE_ZERO)
+def test_guarantees_beside_a_limit_of_0_can_be_fitted_alone_and_from_files(guarantees, limit, who, tmp_path):
+    made = guaranteed(0, guarantees, limit=limit)
+    fo.datasets.write(made, tmp_path / "made.json")
+    read = fo.read(tmp_path / "made.json")
+    for given in (made, read):
+        with pytest.raises(Infeasible, match=r"instance\.fit_guarantees\(\)"):
+            fo.DRF().allocate(given)
+        fitted = given.fit_guarantees()
+        assert fitted.limits == given.limits and "were reduced" in fitted.notes[-1]
+        assert fo.verify(fo.DRF().allocate(fitted).save(tmp_path / "answer.json")).ok
+
+
+@pytest.mark.parametrize(("guarantees", "limit", "who"), BESIDE_ZERO)
+@pytest.mark.parametrize("policy", KEEP_GUARANTEES[:2], ids=str)
+def test_a_file_in_which_a_limit_of_0_rules_out_a_guarantee_is_not_proved(policy, guarantees, limit, who, tmp_path):
+    """The tasks of others are as the limit allows, so that nothing but the guarantee is wrong."""
+    path = policy.allocate(guaranteed(0, None, limit=limit)).save(tmp_path / "answer.json")
+    assert fo.verify(path).ok
+    data = json.loads(path.read_text())
+    fit = policy.allocate(guaranteed(100, guarantees, limit=limit)).save(tmp_path / "fit.json")
+    kept = json.loads(fit.read_text())
+    data["instance"]["guarantees"] = kept["instance"]["guarantees"]
+    if isinstance(policy, fo.HDRF):
+        data["evidence"][0]["floors"] = kept["evidence"][0]["floors"]
+    elif "floors" in kept:
+        data["floors"] = kept["floors"]
+    path.write_text(json.dumps(data))
+    told = fo.verify(path)
+    assert not told.ok
+    assert ("user 'a'" if "user" in who else "team 't' holds") in str(told)
+
+
+def test_what_a_team_is_guaranteed_does_not_fall_with_a_limit_of_0(tmp_path):
+    """Within 4 GPUs and 4 CPUs the team's tasks can use 4 GPUs, which b then holds with 8 CPUs, as beside any limit."""
+    given = {"t": {"cpu": 4, "gpu": 4}}
+    for amount in (0, 1e-9):
+        for exact in (False, True):
+            answer = fo.MostTasks().allocate(guaranteed(amount, given, limit={"of": ["a"]}), exact=exact)
+            assert answer.tasks == pytest.approx([0, 4, 12], abs=1e-6)
+            assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+def test_a_task_limit_of_0_cuts_a_guarantee_beside_a_limit_of_0(tmp_path):
+    idle = guaranteed(0, {"a": 1, "t": {"gpu": 1}}, limit={"of": ["a"]}, task_limits=[0, 0, None])
+    answer = fo.DRF().allocate(idle)
+    assert answer.tasks == pytest.approx([0, 0, 20]) and fo.verify(answer.save(tmp_path / "answer.json")).ok
+    assert idle.fit_guarantees() is idle
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.MostTasks(), fo.HDRF()], ids=str)
+def test_guarantees_of_others_hold_where_a_limit_of_0_leaves_the_first_user_out(policy, tmp_path):
+    answer = policy.allocate(guaranteed(0, {"t": {"gpu": 4}, "u": {"cpu": 3}}, limit={"of": ["a"]}))
+    assert answer.certificate.ok and answer.tasks[0] == 0 and answer.tasks[1] >= 4 * (1 - 1e-7)
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok

@@ -109,11 +109,13 @@ def team_floors(instance: Instance) -> dict[str, TeamFloor]:
     """What each team is guaranteed of each resource, at most what its tasks can use of it.
 
     That is the most of the resource that tasks of the team can use together within the guarantee and, of resources
-    that the guarantee does not name, within the total capacities.
+    that the guarantee does not name, within the total capacities. Limits do not count, not even those of 0:
+    beside these, tasks in `TeamFloor.uses` are of all users, also of those whom a solve leaves out.
     """
-    members = instance.teams.names
+    members, whole = instance.teams.names, instance.derived.whole
+    given = whole.derived.as_given if whole._given else instance
     return {
-        team: _floor(instance, members[team], units)
+        team: _floor(given, given.teams.names[team], units)._replace(members=members[team])
         for team, units in instance.team_guarantees.items()
         if team in members
     }

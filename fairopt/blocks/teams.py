@@ -17,7 +17,7 @@ from fairopt.blocks.shares import DominantShare, Share, best_server, require_sha
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
-from fairopt.instance.validation import POSITIVE, instead, taken
+from fairopt.instance.validation import POSITIVE, fix_or_unit, in_range
 from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["OfTeam", "Surplus"]
@@ -100,8 +100,8 @@ class OfTeam(_Composed):
             weights: Any = per_user_parameter(self.weights, "weights of OfTeam")
             object.__setattr__(self, "weights", weights)
             for team, weight in weights.items():
-                if weight == 0 or not taken(weight):
-                    fix = instead(weight, POSITIVE, "weights")
+                if weight == 0 or not in_range(weight):
+                    fix = fix_or_unit(weight, POSITIVE, "weights")
                     raise InvalidBlock(f"OfTeam: the weight of {team!r} is {weight:g}; {fix}")
 
     @property

@@ -240,11 +240,10 @@ class Filling:
         for team in cluster.team_guarantees:
             if not self.slack.level:
                 raise CannotCheck("guarantees of teams are filled by tolerances")
-            if team in names:
-                for i, units in floors_of(cluster, team, proofs.get(team) or {}).items():
-                    out[team, i] = units / cluster.capacity[i]
-            elif any(j in cluster.active for j in cluster.members[team]):
+            if team not in names and any(j in cluster.active for j in cluster.members[team]):
                 raise Fault(f"the guarantee of {team!r} is of no team of the policy")
+            for i, units in floors_of(cluster, team, proofs.get(team) or {}).items():
+                out[team, i] = units / cluster.capacity[i]
         return out
 
     def held(self, tasks: Mapping[int, Fraction], team: str, i: int) -> Fraction:

@@ -1,8 +1,8 @@
 """The instance of a file, its shares of tasks, and its digest.
 
-What `fairopt.Instance` refuses is refused here, by code of its own. Coefficients of shares come from `blocks`, those of
-ideals (Kalai and Smorodinsky 1975) from here. Those of shares of a user's own are taken as given, and the statement
-says so.
+What `fairopt.Instance` refuses is refused here, by code of its own, but for numbers beyond 1e60 or below 1e-60: floats
+need these ends, fractions do not. Coefficients of shares come from `blocks`, those of ideals (Kalai and Smorodinsky
+1975) from here. Those of shares of a user's own are taken as given, and the statement says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from .numbers import (
 from .outcome import CannotCheck, Clock, Fault
 from .policy import COMPOSED, PARAMETERS, Block
 
-WIDEST = 201  # 2^200 is above 1e60
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
 
 
@@ -86,8 +85,6 @@ class Cluster:
         for what, values in {"demands": needs, "weights": self.own_weights, "capacities": has, "rates": speeds}.items():
             if any(v.n < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
-            if any(v.n and abs(v.n.bit_length() - v.d.bit_length()) > WIDEST for v in values):
-                raise Fault(f"{what} hold a number beyond 1e60 or below 1e-60; no instance has these")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
         if max(self.counts, default=1) > 1 << 53:
@@ -112,10 +109,14 @@ class Cluster:
             if not may or not all(any(needs[s]) for s in (may if self.by_server else may[:1])):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
             self.open.append(everywhere if len(may) == servers else may)
+        self.given_limits, self.given_open = list(self.limits), list(self.open)  # before limits of 0 count
         self.together = self._limits_of_several(instance)
         self.active = [j for j in range(n) if self.limits[j] != 0]
-        least = together(self.guarantees, self.limits)
+        least = together(self.guarantees, self.given_limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
+        for j in range(n):
+            if self.limits[j] == 0 and self.low[j]:
+                raise Fault(f"user {self.users[j]!r} is guaranteed tasks, of which limits of 0 leave it none")
         self.high = list(self.limits)
         self._whole = [ONE] * m
         self.usable = [*self._whole]

@@ -38,16 +38,18 @@ RISES = Fraction(1, 10**8)  # of what a user could run: a rise by less is roundi
 class Use:
     """What tasks of a team use, as evidence gives them: ``tasks`` by user and server, and ``prices`` of resources.
 
-    ``members`` have their limits. ``over`` is the factor by which tasks exceed a limit, and at least 1.
+    ``members`` have their task limits, and ``open`` are the servers of users; limits of 0 count only ``within_limits``.
+    ``over`` is the factor by which tasks exceed a task limit, and at least 1.
     """
 
-    def __init__(self, cluster: Cluster, team: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, cluster: Cluster, team: str, given: Mapping[str, Any], within_limits: bool = False) -> None:
         check_keys(given, ("tasks", "prices"), f"the floor of {team!r}")
-        self.cluster, active = cluster, {*cluster.active}
-        self.members = {j: cluster.limits[j] for j in cluster.members[team] if j in active}
+        self.cluster, self.open = cluster, cluster.open if within_limits else cluster.given_open
+        most = cluster.limits if within_limits else cluster.given_limits
+        self.members = {j: most[j] for j in cluster.members[team] if most[j] != 0}
         self.tasks: dict[tuple[int, int], Fraction] = {}
         for j, s, x in given.get("tasks") or ():
-            if position(j) not in self.members or position(s) not in cluster.open[j] or (j, s) in self.tasks:
+            if position(j) not in self.members or position(s) not in self.open[j] or (j, s) in self.tasks:
                 raise Fault(f"tasks of a floor of {team!r} are not of its members where they may run")
             self.tasks[j, s] = number(x, "tasks of a floor", 0)
         runs = dict.fromkeys(self.members, ZERO)
@@ -88,7 +90,7 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
     floor = use.loads[i] / max([use.over, *over])
     top = exact_sum(p * c for p, c in together(use.prices, room))
     for j, limit in use.members.items():
-        nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
+        nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in use.open[j]}
         most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
         top += most if limit is None else min(most, max(nets.values()) * limit)
     if min(top, room[i]) > floor * (1 + cluster.tie) + room[i] * cluster.tie:
@@ -98,7 +100,7 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
 
 def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], share: Block) -> Between:
     """The least total share at which a team holds its floor, between the bound of prices and the share of tasks."""
-    use = Use(cluster, team, (cluster.floor_proofs.get(team) or {}).get(share.text) or {})
+    use = Use(cluster, team, (cluster.floor_proofs.get(team) or {}).get(share.text) or {}, True)
     below, above = cluster.coefficients(share)
     if not all(use.loads[i] for i in floor):
         raise Fault(f"tasks of a floor of {team!r} do not hold it")

@@ -213,6 +213,7 @@ def floors(
     ``record`` is a `Record` with what the program is for in front, and ``of_answer=False``.
     """
     out, exact = dict[str, Entry](), cluster.instance.in_fractions
+    as_given = Cluster(cluster.instance.derived.as_given) if cluster.instance._given else cluster
     for team, named in exact.team_guarantees.items():
         given = {cluster.instance.resource_index(what): as_rational(units) for what, units in named.items()}
         within = [min(given.get(i, c), c) for i, c in enumerate(cluster.capacity)]
@@ -221,7 +222,7 @@ def floors(
             if within[i]:
                 what = f"what team {team} can use of {cluster.instance.resources[i]} within its guarantee"
                 note = record and partial(record, what, of_answer=False)
-                proofs[str(i)], value = _use(cluster, team, within, i, None, clock, note)
+                proofs[str(i)], value = _use(as_given, team, within, i, None, clock, note)
                 floor |= {i: value} if value else {}
         cluster.floors[team] = dict(sorted(floor.items()))
         for share in shares:

@@ -82,7 +82,8 @@ class Instance:
         The most that users take together of a resource, on some servers or all of them, as ``{"name": "a100 of
         vision", "resource": "gpu", "amount": 8, "of": {"vision": ["a100-1"]}}``: by user or team the labels of the
         servers that count, None for all. Policies of blocks and `HDRF` keep them, as they do capacities. Where an
-        amount is 0, those who need the resource are not eligible, and have a task limit of 0 if they can run nowhere.
+        amount is 0, those who need the resource are not eligible, and have a task limit of 0 if they can run nowhere;
+        guarantees that this leaves too little for are `Infeasible`, as with any amount.
 
     Raises
     ------
@@ -184,14 +185,15 @@ class Instance:
         self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self.by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
-        validation.check_per_user(own, "weights", (own != 0) & validation.taken(own), validation.POSITIVE, names.users)
+        right = (own != 0) & validation.in_range(own)
+        validation.check_per_user(own, "weights", right, validation.POSITIVE, names.users)
         self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
         self.own_weights = own  # before weights of teams are divided among their members
         self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
         most = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(most)
-        right = validation.taken(most) | (most == np.inf)
+        right = validation.in_range(most) | (most == np.inf)
         validation.check_per_user(most, "task_limits", right, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
         validation.check_totals(self.total_capacities, names)
@@ -199,7 +201,7 @@ class Instance:
         validation.refuse_units_of_users(of_users)
         floors = self.per_user(of_users, "guarantees", default=0.0)
         fix = "give a finite number of tasks >= 0"
-        validation.check_per_user(floors, "guarantees", validation.taken(floors), fix, names.users)
+        validation.check_per_user(floors, "guarantees", validation.in_range(floors), fix, names.users)
         self.guarantees: Float = validation.frozen(floors)
         self.team_guarantees: dict[str, dict[str, float]] = validation.guarantees_of_teams(of_teams, names.resources)
         self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)
@@ -218,7 +220,7 @@ class Instance:
         """Make users not eligible where limits of 0 leave them nothing, and limit those to 0 who can run nowhere."""
         members, allowed = {user: j for j, user in enumerate(self.users)} | dict(self.teams.names), self.eligible
         for limit in self.limits:
-            if limit.amount == 0:
+            if limit.amount == 0 and limit.closes:
                 needs = self.per_server_demands[:, :, self.resource_index(limit.resource)] > 0
                 allowed = allowed & ~(limit.counts(members, self.n_users, self.n_servers) & needs)
         if allowed is not self.eligible:
@@ -1216,6 +1218,14 @@ class Derived:
         """Task limits, eligibility or others as they were given, without what limits of 0 rule out."""
         return self.instance._given.get(name, getattr(self.instance, name))
 
+    @once
+    def as_given(self) -> Instance:
+        """The instance where limits of 0 rule nothing out, and are limits as others."""
+        instance = self.instance
+        if not instance._given:
+            return instance
+        return instance.replace(limits=[replace(limit, closes=False) for limit in instance.limits])
+
     @property
     def total_weight(self) -> float:
         """The sum of the weights of all users."""
@@ -1295,7 +1305,7 @@ class Derived:
         return {
             "demands": instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows],
             "capacities": instance.capacities[rows],
-            "eligible": instance.eligible[:, rows],
+            "eligible": self.given("eligible")[:, rows],
             "rates": None if instance.rates is None else instance.rates[:, rows],
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
-from fairopt.instance.validation import NOT_NEGATIVE, instead, taken
+from fairopt.instance.validation import NOT_NEGATIVE, fix_or_unit, in_range
 from fairopt.runtime.arrays import Bool, Float
 
 
@@ -20,13 +20,15 @@ from fairopt.runtime.arrays import Bool, Float
 class Limit:
     """The most of a resource that users take together.
 
-    ``of`` holds, by name of a user or team, the server rows on which its use counts, None for all.
+    ``of`` holds, by name of a user or team, the server rows on which its use counts, None for all. An amount
+    of 0 closes these to those who need the resource, unless the limit ``closes`` nothing.
     """
 
     name: str
     resource: str
     amount: float
     of: tuple[tuple[str, tuple[bool, ...] | None], ...]
+    closes: bool = True
 
     def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Bool:
         """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
@@ -55,12 +57,7 @@ def limits_on(limits: Sequence[Limit], rows: Any) -> tuple[Limit, ...]:
     """Limits on some server rows."""
     new = {id(where): tuple(np.array(where)[rows].tolist()) for where in masks_of(limits)}
     return tuple(
-        Limit(
-            one.name,
-            one.resource,
-            one.amount,
-            tuple((who, None if where is None else new[id(where)]) for who, where in one.of),
-        )
+        replace(one, of=tuple((who, None if where is None else new[id(where)]) for who, where in one.of))
         for one in limits
     )
 
@@ -106,8 +103,8 @@ def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: 
     resource = whole_name(given["resource"], resources)
     if resource not in resources:
         raise InvalidInstance(f"a limit names an unknown resource {resource!r}; {nearest(str(resource), resources)}")
-    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not taken(amount):
-        fix = instead(amount, NOT_NEGATIVE, resource)
+    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not in_range(amount):
+        fix = fix_or_unit(amount, NOT_NEGATIVE, resource)
         raise InvalidInstance(f"the amount of a limit on {resource!r} is {amount!r}; {fix}")
     for who in of:
         if who not in known:

@@ -92,6 +92,7 @@ def server_window(instance: Instance, rows: slice) -> Instance:
     part = object.__new__(Instance)
     part.__dict__.update(
         {**instance.__dict__, **instance.derived.of_servers(rows)},
+        eligible=instance.eligible[:, rows],
         counts=instance.counts[rows],
         held=None,
         limits=limits_on(instance.limits, rows),

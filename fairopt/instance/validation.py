@@ -81,7 +81,7 @@ def fractions_in(values: Any, name: str) -> dict[float, Fraction | None]:
         except (OverflowError, ValueError):  # refused later, or infinite
             continue
         if key == 0 != exact:
-            raise InvalidInstance(f"{name} hold {str(number)[:30]}; {instead(exact, '', name)}")
+            raise InvalidInstance(f"{name} hold {str(number)[:30]}; {fix_or_unit(exact, '', name)}")
         if isinstance(number, Fraction) or exact != Fraction(repr(key)):
             found[key] = exact if found.get(key, exact) == exact else None
     return found
@@ -264,24 +264,24 @@ def row_of(server: str | int, rows: Mapping[str, int], part: bool = False) -> in
     return index_of(server, rows, len(rows), "server")
 
 
-def taken(numbers: Any) -> Any:
-    """Which numbers an instance takes: 0, and those from `SMALLEST` to `LARGEST`."""
+def in_range(numbers: Any) -> Any:
+    """Which numbers are 0, or from `SMALLEST` to `LARGEST`."""
     return (numbers == 0) | ((numbers >= SMALLEST) & (numbers <= LARGEST))
 
 
-def instead(number: Any, fix: str, what: str) -> str:
-    """What to give instead of something wrong: the fix, or for a number that is not `taken` another unit."""
-    if np.ndim(number) or isinstance(number, str) or taken(number) or not 0 < number < np.inf:
+def fix_or_unit(number: Any, fix: str, what: str) -> str:
+    """How to mend a wrong value: the fix, or another unit for a positive number that is not `in_range`."""
+    if np.ndim(number) or isinstance(number, str) or in_range(number) or not 0 < number < np.inf:
         return fix
     return f"numbers other than 0 lie between 1e-60 and 1e60: count {what} in another unit"
 
 
 def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
-    """Check that demands and capacities are `taken`, and that every user has a positive demand."""
+    """Check that demands and capacities are `in_range`, and that every user has a positive demand."""
     by_server = (labels.users, labels.servers, labels.resources)
     axes = by_server if demands.ndim == 3 else (labels.users, labels.resources)
     for name, array, along in (("demands", demands, axes), ("capacities", capacities, by_server[1:])):
-        bad = ~taken(array)
+        bad = ~in_range(array)
         if bad.any():
             at = tuple(int(k) for k in np.argwhere(bad)[0])
             *rest, resource = [each[k] for each, k in zip(along, at, strict=True)]
@@ -290,7 +290,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
             )
             if len(at) == 3 or name == "capacities":
                 place += f" on server {rest[-1]!r}"
-            raise InvalidInstance(f"{name} {place} is {array[at]}; {instead(array[at], NOT_NEGATIVE, resource)}")
+            raise InvalidInstance(f"{name} {place} is {array[at]}; {fix_or_unit(array[at], NOT_NEGATIVE, resource)}")
     flat = demands if demands.ndim == 2 else demands.max(axis=1, initial=0.0)
     empty = ~(flat.any(axis=1))
     if empty.any():
@@ -301,10 +301,10 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
 
 
 def check_totals(capacities: Float, labels: Labels) -> None:
-    """Check that the capacities of all servers together are `taken`, since policies compare shares of them."""
-    for i in np.flatnonzero(~taken(capacities)).tolist():
+    """Check that the capacities of all servers together are `in_range`, since policies compare shares of them."""
+    for i in np.flatnonzero(~in_range(capacities)).tolist():
         total, name = capacities[i], labels.resources[i]
-        fix = instead(total, NOT_NEGATIVE, name)
+        fix = fix_or_unit(total, NOT_NEGATIVE, name)
         raise InvalidInstance(f"capacities of resource {name!r} on all servers are {total:g} together; {fix}")
 
 
@@ -313,7 +313,7 @@ def check_per_user(array: Float, name: str, right: Bool, fix: str, users: Sequen
     if not right.all():
         j = int(np.argmin(right))
         what = "weights" if name == "weights" else "tasks"
-        raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {instead(array[j], fix, what)}")
+        raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {fix_or_unit(array[j], fix, what)}")
 
 
 def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
@@ -335,8 +335,8 @@ def weights_of_teams(given: Mapping[str, Any]) -> dict[str, float]:
     out = {}
     for team, weight in given.items():
         number = as_floats(weight, f"weights of team {team!r}")
-        if number.ndim or number == 0 or not taken(number):
-            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; {instead(number, POSITIVE, 'weights')}")
+        if number.ndim or number == 0 or not in_range(number):
+            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; {fix_or_unit(number, POSITIVE, 'weights')}")
         out[team] = float(number)
     return out
 
@@ -361,8 +361,8 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
                 raise InvalidInstance(f"guarantees of team {team!r} name resource {name!r} twice; give it once")
             named.add(name)
             number = as_floats(amount, f"guarantees of team {team!r}")
-            if number.ndim or not taken(number):
-                fix = instead(number, NOT_NEGATIVE, name)
+            if number.ndim or not in_range(number):
+                fix = fix_or_unit(number, NOT_NEGATIVE, name)
                 raise InvalidInstance(f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; {fix}")
             some[name] = float(number)
         if any(some.values()):
@@ -443,7 +443,7 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
         raise InvalidInstance(f"held has shape {held.shape}; give (n_users, n_servers) = {shape}, or {shape[:1]}")
     if by_server:
         raise InvalidInstance("held has one number per user, but demands differ by server; give one per server")
-    check_per_user(held, "held", taken(held), "give a finite number of tasks >= 0", labels.users)
+    check_per_user(held, "held", in_range(held), "give a finite number of tasks >= 0", labels.users)
     return frozen(held)
 
 
@@ -486,11 +486,11 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
         out = out.reshape(shape)
     if out.shape != shape:
         raise InvalidInstance(f"{name} have shape {out.shape}; give (n_users, n_servers) = {shape}")
-    bad = ~taken(out)
+    bad = ~in_range(out)
     if bad.any():
         j, s = (int(k) for k in np.argwhere(bad)[0])
         place = f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r}"
-        fix = instead(out[j, s], NOT_NEGATIVE, "tasks" if name == "held" else name)
+        fix = fix_or_unit(out[j, s], NOT_NEGATIVE, "tasks" if name == "held" else name)
         raise InvalidInstance(f"{place} is {out[j, s]}; {fix}")
     return out
 

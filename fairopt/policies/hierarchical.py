@@ -21,7 +21,7 @@ from fairopt.solve.cluster import exact_hierarchy
 from fairopt.solve.cluster.hierarchy import fill
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
-from fairopt.solve.unfit_guarantees import FIT
+from fairopt.solve.unfit_guarantees import FIT, refuse_closed
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,6 +178,7 @@ class HDRF(NotOfBlocks):
                 "placement; give demands of shape (n_users, n_resources)"
             )
         _check_guarantees(instance, self.by)
+        refuse_closed(instance)
         above: dict[str, str | None] = {}
         columns = [instance.teams.labelling(by) for by in self.by]
         for j in range(instance.n_users):

@@ -19,7 +19,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 
 LARGE = 1e-3  # of the largest term: such terms take rounding
-MANY = 2.0**53  # units in the last place of a term: as large as the terms, and no rounding
+MANY = 2.0**53  # rounding does not leave so many units in the last place of a term: they are as much as the term
 LEAST = 1e-17  # of the first multiplier of a dual exponential cone, for the third, so that logarithms exist
 
 

@@ -33,7 +33,7 @@ class _Floor(NamedTuple):
 def fitted_guarantees(instance: Instance, order: Iterable[str] | None = None) -> Instance:
     """The instance with the largest guarantees that fit; see `Instance.fit_guarantees`."""
     chosen = _checked_order(instance, order)
-    program = Program(instance, Total(Tasks()), ())
+    program = Program(instance.derived.as_given, Total(Tasks()), ())
     if not instance.derived.has_guarantees or program.empty or _fits(program):
         return instance
     low = lowest(program)
@@ -42,7 +42,7 @@ def fitted_guarantees(instance: Instance, order: Iterable[str] | None = None) ->
     parts = _parts_on_pool(program, low, groups) if low.of_pool(program) else _parts(program, low, rows, groups)
     for near, margin in ((NOISE, 0.0), (0.0, 0.0), (0.0, NOISE)):
         made = _reduced(instance, floors, rows, np.where(parts >= 1 - near, 1.0, parts * (1 - margin)), chosen)
-        if _fits(Program(made, Total(Tasks()), ())):
+        if _fits(Program(made.derived.as_given, Total(Tasks()), ())):
             return made
     raise NotCertified("no reduced guarantees are known to fit: the numbers of this instance differ too much")
 

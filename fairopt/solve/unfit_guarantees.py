@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees, UserGuarantees, team_floors
+from fairopt.blocks.objectives import Total
 from fairopt.blocks.rows import Largest, Rows, largest
+from fairopt.blocks.shares import Tasks
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
 from fairopt.instance import Instance
@@ -67,6 +69,12 @@ def highest_part(program: Program, within: Sequence[Rows], floors: Sequence[Rows
     return largest(np.append(np.zeros(n), 1.0), [*within, *parts], scale, high=np.append(np.full(n, np.inf), 1.0))
 
 
+def refuse_closed(instance: Instance) -> None:
+    """Raise `Infeasible` if guarantees do not fit beside limits of 0, in the words for limits of other amounts."""
+    if instance._given and instance.derived.has_guarantees:
+        refuse_unfit(Program(instance.derived.as_given, Total(Tasks()), ()))
+
+
 def refuse_unfit(program: Program) -> None:
     """Raise `Infeasible` if the guarantees and bases that a program keeps do not fit within capacities and limits.
 
@@ -101,7 +109,7 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
     """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
     instance, what = program.instance, given.what
     found = highest_part(program, given.within, given.floors)
-    if found is None or (part := found.at[-1]) >= 1 - NOISE:
+    if found is None or (part := max(0.0, float(found.at[-1]))) >= 1 - NOISE:  # not -0
         return
     prices = found.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), TINY))]
@@ -115,7 +123,7 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
     reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)
     names = (what, *(f"the capacity of {resource}" for resource in scarce), *limits)
     worth = [y * -one.right for y, one in zip(found.multipliers[len(given.within) :], given.floors, strict=True)]
-    who, fit = _in_conflict(instance, given.low, worth, scarce, float(part))
+    who, fit = _in_conflict(instance, given.low, worth, scarce, part)
     because = "".join(f"{mark} {reason}" for mark, reason in zip((":", ", and"), reasons, strict=False))
     raise Infeasible(
         f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}; {fit} would fit{_fix(instance)}",

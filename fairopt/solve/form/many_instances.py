@@ -20,7 +20,7 @@ from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import refuse_labels
 from fairopt.instance.parts import with_rows
-from fairopt.instance.validation import as_floats, instead, taken
+from fairopt.instance.validation import as_floats, fix_or_unit, in_range
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import EPS
 
@@ -207,15 +207,15 @@ class Batch:
         """
         limits = np.array(self.limits[where], dtype=float)
         refuse = partial(_refuse, where.start)
-        refuse("task_limits", limits, ~(taken(limits) | (limits == np.inf)), "give 0 or more, or infinity")
+        refuse("task_limits", limits, ~(in_range(limits) | (limits == np.inf)), "give 0 or more, or infinity")
         part = limits > 0
         demands = np.where(part[:, :, None], self.demands[where], 0.0).astype(float, copy=False)
         capacities = np.array(self.capacities[where], dtype=float)
         weights = np.where(part, self.weights[where], 1.0)
         fix = "give a finite number >= 0"
-        refuse("demands", demands, ~taken(demands), fix)
-        refuse("capacities", capacities, ~taken(capacities), fix)
-        refuse("weights", weights, ~taken(weights) | (weights == 0), "give a positive finite number")
+        refuse("demands", demands, ~in_range(demands), fix)
+        refuse("capacities", capacities, ~in_range(capacities), fix)
+        refuse("weights", weights, ~in_range(weights) | (weights == 0), "give a positive finite number")
         fix = "its tasks would be unlimited: give it a positive demand, or a task limit of 0"
         refuse("the sum of demands", demands.sum(axis=2), part & ~demands.any(axis=2), fix)
         empty = capacities == 0
@@ -296,7 +296,7 @@ def _refuse(first: int, name: str, values: Float, bad: Bool, fix: str) -> None:
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
         whose = ("resource",) if name == "capacities" else ("user", "resource")
-        fix = instead(values[at], fix, name)
+        fix = fix_or_unit(values[at], fix, name)
         raise InvalidInstance(f"{_place((first + at[0], *at[1:]), whose)}: {name} is {values[at]:g}; {fix}")
 
 

@@ -61,7 +61,7 @@ class Program:
     """An objective and constraints on an instance as a program in the tasks of `Pairs`.
 
     With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
-    a user whose task limit is 0.
+    a user whose task limit is 0, or limits of 0 leave too little for guarantees.
 
     ``low`` and ``high`` (n_users,) bound tasks, ``usable`` (n_resources,) are fractions of capacities, and ``rest`` are
     the other constraints. ``given`` is the instance of all users, ``instance`` that of those who take part. If
@@ -73,6 +73,7 @@ class Program:
     ) -> None:
         self.given, self.objective = instance, objective
         self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
+        later("fairopt.solve.unfit_guarantees:refuse_closed")(instance)
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
         self.unmerged = instance if self.all_take_part else taking_part(instance, self.active)
@@ -287,10 +288,12 @@ class Program:
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
         weights = self.compared_weights
         size = instance.derived.common_level(best, weights) * weights / best
+        at = {j: k for k, j in enumerate(self.active.tolist())} if self.given._given else range(instance.n_users)
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
-                    size[j] = max(size[j], x)
+                    if j in at:  # limits of 0 leave users out whose tasks count in floors
+                        size[at[j]] = max(size[at[j]], x)
         for block in filter(is_ours, self.rest):
             for rows in () if isinstance(block, (ManyRows, MadeRows)) else [r.rows for r in self.rows_of(block) or ()]:
                 table = sp.coo_array(rows.per_task)

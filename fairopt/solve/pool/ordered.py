@@ -32,9 +32,8 @@ from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
 
 ROUNDS = 500  # 1 to 130 are usual
-OUTWARDS = (
-    0.7  # of the way from the best prices to the program's, where groups are searched: 198 rounds at 1 became 130
-)
+# Groups are searched for at this part of the way from the best prices to the program's: 198 rounds at 1 became 130.
+OUTWARDS = 0.7
 GAP = 1e-9  # relative gap at which to stop
 
 

@@ -27,7 +27,7 @@ from fairopt import datasets
 from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified, nearest, optional
 from fairopt.instance import Instance
 from fairopt.instance.parts import with_rows
-from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, instead, labels, taken
+from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, fix_or_unit, in_range, labels
 from fairopt.runtime.arrays import Float
 from fairopt.solve.form.pool_users import rows_in_a_chunk
 from fairopt.solve.sharded.waiting import gathered, named_errors
@@ -568,10 +568,10 @@ def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
     values = np.array(as_floats(given, "capacities"), dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise InvalidInstance(f"capacities have shape {values.shape}; give one number for each resource")
-    bad = ~taken(values) | (values == 0)
+    bad = ~in_range(values) | (values == 0)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
         name = names[i] if names else f"resource{i + 1}"
-        fix = instead(values[i], "give a finite number > 0, or leave out the resource", name)
+        fix = fix_or_unit(values[i], "give a finite number > 0, or leave out the resource", name)
         raise InvalidInstance(f"the capacity of {name!r} is {values[i]}; {fix}")
     return values, names

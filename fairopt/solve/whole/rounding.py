@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
+from fairopt.solve.form.highs import root_of
 from fairopt.solve.form.no_whole_task import SAME, slack
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.integer import MOST_ON_SERVER
@@ -249,16 +250,10 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     share = np.divide(needs, total, out=np.zeros(needs.shape), where=total > 0).max(axis=2).min(axis=1)
     servers: Any = sp.block_diag([parts[:, s].T for s in range(n_servers)])  # by server: twice as fast as by user
     users = sp.kron(np.ones((1, n_servers)), sp.eye_array(n))
-    found = optimize.milp(
-        -np.tile(share / (share.max() or 1.0), n_servers),
-        integrality=np.ones(nothing.size, dtype=np.int64),
-        bounds=optimize.Bounds(0.0, top.T.ravel()),
-        constraints=optimize.LinearConstraint(
-            sp.vstack([servers, users]), ub=np.append(np.ones(n_servers * n_resources), down)
-        ),
-        options={"node_limit": 1, "mip_rel_gap": 0.0, "time_limit": np.inf if clock.left is None else clock.left},
-    )
-    return nothing if found.x is None else np.rint(found.x).reshape(n_servers, n).T
+    costs, room = -np.tile(share / (share.max() or 1.0), n_servers), np.append(np.ones(n_servers * n_resources), down)
+    bounds, rows = (np.zeros(nothing.size), top.T.ravel()), (np.full(len(room), -np.inf), room)
+    found = root_of(costs, bounds, rows, sp.csc_array(sp.vstack([servers, users])), clock.left)
+    return nothing if found is None else np.rint(found).reshape(n_servers, n).T
 
 
 def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:

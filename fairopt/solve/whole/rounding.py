@@ -36,7 +36,10 @@ from fairopt.solve.whole.servers import Request, Servers
 MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
-EVEN = (1.0, 0.9, 0.8, 0.0)  # parts of a row's tasks of which the same whole numbers are placed on its servers
+# Parts of a row's tasks of which the same whole numbers are placed on its servers. Of 264 random clusters, 60 of them
+# with over a hundred servers, they bettered the answer of the other ways in 66. Of the 204 small ones it was worse in 19
+# without 1.0, in 8 without .9 and in 3 without .8; a part of 0, by which all large ones come first, bettered none.
+EVEN = (1.0, 0.9, 0.8)
 MOST_PAIRS = 2_000_000  # users times servers, beyond which other ways than the usual order take seconds each
 MOST_UNKNOWNS = 1_000  # users times servers, beyond which the root of the integer program takes more than a second
 
@@ -234,8 +237,8 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     """As many of the tasks rounded down as HiGHS finds place for at the root; none if they are too many for it.
 
     The program is max sum_js c_j x_js, where sum_j d_jsi x_js <= a_si, sum_s x_js <= down_j and x is whole, c_j being
-    the dominant share of a task. Its bound is all of these tasks or little less, so that branching adds little, and
-    without it the answer does not depend on the clock.
+    the dominant share of a task. Its bound is all of these tasks or little less, so that branching adds little. Without
+    it HiGHS ends by itself, so that the answer depends on the clock only if a time limit ends before.
     """
     n, n_servers, n_resources = needs.shape
     eligible = np.repeat(program.unmerged.eligible, program.unmerged.counts, axis=1)

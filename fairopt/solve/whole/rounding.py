@@ -37,8 +37,8 @@ MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances o
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
 # Parts of a row's tasks of which the same whole numbers are placed on its servers. Of 264 random clusters, 60 of them
-# with over a hundred servers, they bettered the answer of the other ways in 66. Of the 204 small ones it was worse in 19
-# without 1.0, in 8 without .9 and in 3 without .8; a part of 0, by which all large ones come first, bettered none.
+# with over a hundred servers, they bettered the answer of the other ways in 66. Of the 204 small ones it was worse in
+# 19 without 1.0, in 8 without .9 and in 3 without .8; a part of 0, by which all large ones come first, bettered none.
 EVEN = (1.0, 0.9, 0.8)
 MOST_PAIRS = 2_000_000  # users times servers, beyond which other ways than the usual order take seconds each
 MOST_UNKNOWNS = 1_000  # users times servers, beyond which the root of the integer program takes more than a second

@@ -351,6 +351,20 @@ def test_the_demonstration_tells_its_story_and_leaves_files(run: Any, tmp_path: 
     assert fo.read(tmp_path / "demo-out" / "cluster") == fo.datasets.demo()
 
 
+@pytest.mark.parametrize("kind", ["file", "read-only"])
+def test_the_demonstration_refuses_a_folder_before_it_solves(
+    kind: str, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairopt.report.comparison.compare", None)  # not to be called
+    if kind == "file":
+        (tmp_path / "out").write_text("")
+    else:
+        monkeypatch.setattr(os, "access", lambda *given: False)
+    result = run("demo", "--folder", "out")
+    assert result.exit_code == 2 and result.stdout == "" and "--folder" in result.stderr
+    assert not (tmp_path / "out" / "cluster").exists()
+
+
 def test_the_demonstration_works_without_matplotlib(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("demo", "--folder", "my demo")

@@ -336,7 +336,9 @@ def parsed(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
-        raise Fault(NOT_JSON) from error
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        fix = "the file seems to be truncated; save the answer again" if cut else "give what Allocation.save wrote"
+        raise Fault(f"not JSON (line {error.lineno}: {error.msg}); {fix}") from error
     held = data.get("format") if isinstance(data, dict) else None
     if held in EARLIER:
         raise Fault(f"written by fairopt 0.2 or before (format {held}); upgrade it with fairopt verify --upgrade")

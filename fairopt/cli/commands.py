@@ -414,6 +414,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Compare five policies on an example cluster, and explain the results."""
+    demonstration.check(folder)
     with working("five policies on ten users", verbose=False):
         result = comparison.compare(demonstration.POLICIES, datasets.demo())
     for part in () if as_json else demonstration.story(result):

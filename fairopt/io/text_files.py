@@ -66,6 +66,8 @@ def decoded(raw: bytes | bytearray, name: str, expected: str) -> str:
     for mark, kind in _COMPRESSED.items():
         if raw.startswith(mark):
             raise InvalidInstance(f"{name} is compressed ({kind}); decompress it or save it as plain text; {expected}")
+    if raw.startswith(b"PAR1"):
+        raise InvalidInstance(f"{name} is a Parquet file; give the folder that it is in")
     encoding = json.detect_encoding(raw[:4])
     if not encoding.startswith("utf-8"):
         raise InvalidInstance(

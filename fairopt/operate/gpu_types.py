@@ -125,11 +125,6 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
     return found if len(found.types) > 1 or len(names) > 1 else None
 
 
-def counts_gpus(resource: str) -> bool:
-    """Whether a resource counts GPUs, of all types or of one."""
-    return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
-
-
 def is_tres(kind: str) -> bool:
     """Whether a type of GPU can be part of a name of a resource of Slurm."""
     return kind != UNNAMED and re.fullmatch(r"[\w.+-]+", kind) is not None

@@ -16,7 +16,7 @@ from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.validation import default_labels
-from fairopt.operate.gpu_types import counts_gpus
+from fairopt.io.quotas.quota import counts_gpus
 from fairopt.operate.new_servers import NewServer, with_new_server
 from fairopt.policy import accepted
 from fairopt.runtime.arrays import Float

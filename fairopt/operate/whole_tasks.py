@@ -17,7 +17,7 @@ from fairopt.instance.teams import Labelling
 from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
 from fairopt.runtime.arrays import Float, Indices
-from fairopt.runtime.clock import begin
+from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import first_of
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import decides_bundles
@@ -89,19 +89,20 @@ def _more(answer: Allocation, tasks: Float) -> tuple[str, ...]:
 
 
 def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | None) -> Allocation | None:
-    """The answer of a policy of blocks in whole tasks; None of others, and if guarantees and limits leave none."""
+    """The answer of a policy of blocks in whole tasks; None of others, and if guarantees, limits or time leave none."""
     policy, instance = answer.policy, answer.instance
     if not isinstance(policy, Policy) or decides_bundles(policy.objective):
         return None
     parts_of_tasks = bool((instance.guarantees != np.floor(instance.guarantees)).any()) or bool(
         instance.team_guarantees
     )
+    clock = Clock(time_limit)
     try:
         return policy.allocate(instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
     except (Infeasible, NotCertified):
         if integral is not True and policy.constraints:
             return _solved_whole(answer, True, time_limit)
-        if not (parts_of_tasks or instance.limits):
+        if not (parts_of_tasks or instance.limits or (clock.late and not policy.constraints)):
             raise
         return None
 

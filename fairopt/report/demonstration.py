@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fairopt import datasets
 from fairopt.blocks.shares import DominantShare
+from fairopt.io.saving import unwritable
 from fairopt.report.comparison import Comparison
 from fairopt.report.files import write_picture
 from fairopt.report.tables import allocation_tables
@@ -77,6 +80,17 @@ def findings(result: Comparison) -> list[str]:
         f"TSF measures each user's tasks against what it could run alone on the whole cluster. It runs {ntt('TSF')}, "
         f"and its smallest dominant share per weight is {least_share('TSF')}.",
     ]
+
+
+def check(folder: Path) -> None:
+    """Make the folder; raise, before anything is solved, if it cannot be written to."""
+    fix = "give another place with --folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error.errno or errno.EACCES, fix) from None
+    if not os.access(folder, os.W_OK):
+        raise unwritable(folder, errno.EACCES, fix)
 
 
 def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:

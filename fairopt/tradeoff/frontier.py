@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, UnknownName, nearest
 from fairopt.instance import Instance
-from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
@@ -439,6 +438,8 @@ def _columns(axes: dict[str, tuple[Any, ...]], rows: list[Row], instance: Instan
 
 def _data(path: Path) -> dict[str, Any]:
     """The data of a file that `Frontier.save` wrote."""
+    from fairopt.io.json_text import read_json_text  # which needs pydantic
+
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
     if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it

@@ -366,6 +366,14 @@ def test_anything_but_a_file_of_an_allocation_is_a_fault(tmp_path: Path) -> None
         assert not found.ok and found.faults
 
 
+def test_a_file_that_was_cut_is_called_truncated(tmp_path: Path) -> None:
+    text = fo.DRF().allocate(POOL).save(tmp_path / "drf.json").read_text()
+    for cut in (text[:5], text[: len(text) // 2], text[:-1]):
+        (tmp_path / "drf.json").write_text(cut)
+        (fault,) = fo.verify(tmp_path / "drf.json").faults
+        assert "truncated" in fault and "Parquet" not in fault
+
+
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.MostTasks(), fo.KDF(2)])
 def test_whole_tasks_of_zero_are_not_proved(policy: Any, tmp_path: Path) -> None:
     path = policy.allocate(fo.Instance([[4, 1], [1, 3]], [20, 20]), integral=True).save(tmp_path / "a.json")

@@ -86,6 +86,12 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch):
 # -- texts ----------------------------------------------------------------------------------------------------
 
 
+def test_a_single_parquet_file_is_refused_with_the_folder_to_give(tmp_path):
+    (tmp_path / "users.parquet").write_bytes(b"PAR1\x15\xff\xfePAR1")
+    with pytest.raises(fo.errors.InvalidInstance, match="is a Parquet file; give the folder"):
+        fo.read(tmp_path / "users.parquet")
+
+
 def test_text_keeps_its_line_ends_and_errors_name_the_line(tmp_path):
     (tmp_path / "x").write_bytes("\ufeffaü€😀\r\nb\rc\n\nd".encode())
     assert read_text(tmp_path / "x", "expected x") == "aü€😀\r\nb\rc\n\nd"

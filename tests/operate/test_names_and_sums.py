@@ -7,8 +7,8 @@ import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import innermost_first
+from fairopt.io.quotas.quota import counts_gpus
 from fairopt.operate.explanation import listed, number
-from fairopt.operate.gpu_types import counts_gpus
 from fairopt.operate.server_names import server_kinds, server_names
 from fairopt.operate.server_sums import part_of
 from fairopt.operate.team_sums import guaranteed_units, team_sums

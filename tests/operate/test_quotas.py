@@ -435,3 +435,8 @@ def test_units_of_present_quotas_are_converted_or_refused():
     assert quotas.diff([Quota("a", "memory", "", 512.0, "MiB")]).rows[0].present == 0.5
     with pytest.raises(InvalidInstance, match="the present quota of 'memory' of 'a' is in GB, the new one in GiB"):
         quotas.diff([Quota("a", "memory", "", 512.0, "GB")])
+
+
+def test_without_time_for_integer_programs_the_answer_is_rounded() -> None:
+    made = fo.DRF().allocate(fo.datasets.demo()).quotas(integral=True, time_limit=1e-9)
+    assert "rounded by largest remainder" in made.notes[0] and sum(row.amount for row in made.rows) > 0

@@ -9,7 +9,6 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.quotas.quota import Quota, by_team, is_memory
-from fairopt.io.slurm.accounts import associations_in
 from fairopt.io.slurm.fields import Amounts, tres
 
 _NAME = re.compile(r"[^\s,='\"\\]+")
@@ -119,5 +118,7 @@ def cluster_of(document: Mapping[str, Any]) -> str:
 
 def read_associations(document: Mapping[str, Any], name: str) -> list[Quota]:
     """The limits (``GrpTRES``) of accounts in the output of ``sacctmgr show associations --json``."""
+    from fairopt.io.slurm.accounts import associations_in  # models of pydantic, which other inputs do not need
+
     accounts = (one for one in associations_in(document, name) if one.is_account)
     return [quota for one in accounts for quota in _quotas(one.account, one.limits)]

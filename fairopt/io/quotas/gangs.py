@@ -13,7 +13,6 @@ from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.manifests import expanded, with_manifests
 from fairopt.io.notes import Notes
 from fairopt.io.quotas.objects import quota_of
-from fairopt.io.slurm.objects import read_jobs
 
 _FILES = (
     *("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "namespaces.json"),
@@ -86,6 +85,8 @@ def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
 
 def _of_slurm(entries: Iterable[Any], document: str, users: str) -> Iterator[Gang]:
     """The jobs on several servers that wait."""
+    from fairopt.io.slurm.objects import read_jobs  # models of pydantic, which other inputs do not need
+
     several = [entry for entry in entries if isinstance(entry, Mapping) and _on_several(entry)]
     for name, job, _ in read_jobs(several, document, Notes()):
         if not job.runs and job.servers > 1:

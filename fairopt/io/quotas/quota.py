@@ -73,6 +73,11 @@ def is_memory(unit: str) -> bool:
     return unit in _MEBIBYTES
 
 
+def counts_gpus(resource: str) -> bool:
+    """Whether a resource counts GPUs, of all types or of one."""
+    return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
+
+
 def step_of(resource: str, unit: str, whole_cores: bool = False) -> Fraction:
     """The smallest amount of a quota, in the unit: a millicore (or a core), a MiB, else one."""
     if is_cpu(resource, unit):

@@ -35,7 +35,10 @@ from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import parametric_applies
 
 INACCURATE = "optimal_inaccurate"  # CVXPY's status
-LITTLE = 1e-3  # of typical tasks: with less for everybody the constraints may leave none
+# Of typical tasks: if an answer has no more for anybody, a linear program asks whether the constraints leave any. Of 55
+# random programs that leave none, 26 answers of Clarabel were optimal and had up to 2e-11; 19 were inaccurate and had
+# up to 5e-5; 10 had 2e-2 to 1.6, after which those of ECOS had up to 8e-5. A larger one costs a program now and then.
+LITTLE = 1e-3
 CANNOT_TAKE = "cannot take this kind of problem"
 
 

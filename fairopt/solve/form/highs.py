@@ -11,7 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["give", "silence_banner", "solve_data"]
+__all__ = ["give", "root_of", "silence_banner", "solve_data"]
 
 
 @cache
@@ -28,18 +28,40 @@ def silence_banner() -> None:
     silent.passModel(highspy.HighsModel())
 
 
-def give(highs: Any, costs: Any, bounds: tuple[Any, Any], rows: tuple[Any, Any], matrix: Any) -> None:
+def give(
+    highs: Any, costs: Any, bounds: tuple[Any, Any], rows: tuple[Any, Any], matrix: Any, whole: bool = False
+) -> None:
     """Pass a linear program to HiGHS: costs to minimise, bounds of columns and rows, and the matrix by columns.
 
-    As one call with arrays: number by number, as attributes of a program, 190 columns took 0.2 ms.
+    All columns are integers if ``whole``. As one call with arrays: number by number, as attributes of a program, 190
+    columns took 0.2 ms.
     """
     import highspy
     import numpy as np
 
     m, n = matrix.shape
     form, sense = int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMinimize)
-    entries, continuous = (matrix.indptr, matrix.indices, matrix.data), np.zeros(n, dtype=np.int32)
-    highs.passModel(n, m, matrix.nnz, form, sense, 0.0, costs, *bounds, *rows, *entries, continuous)
+    entries, kinds = (matrix.indptr, matrix.indices, matrix.data), np.full(n, int(whole), dtype=np.int32)
+    highs.passModel(n, m, matrix.nnz, form, sense, 0.0, costs, *bounds, *rows, *entries, kinds)
+
+
+def root_of(costs: Any, bounds: tuple[Any, Any], rows: tuple[Any, Any], matrix: Any, seconds: float | None) -> Any:
+    """The integers that HiGHS finds for a program of `give` without branching; None if it finds none.
+
+    `scipy.optimize.milp` would do it too, and takes 0.15 s to import.
+    """
+    import highspy
+    import numpy as np
+
+    silence_banner()
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    options = {"output_flag": False, "mip_max_nodes": 1, "mip_rel_gap": 0.0}
+    for name, value in (options | ({} if seconds is None else {"time_limit": seconds})).items():
+        highs.setOptionValue(name, value)
+    give(highs, costs, bounds, rows, matrix, whole=True)
+    highs.run()
+    found = highs.getSolution()
+    return np.array(found.col_value) if found.value_valid else None
 
 
 def solve_data(data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from fairopt.solve.settings import Settings
 
 MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
 APART = 1e-6  # relative distance at which levels of shares that differ by server count as different
+MAY_EXIST = "a better whole answer may exist"  # of notes
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
@@ -190,7 +191,7 @@ class IntegerSearch:
 
     def _stop(self, why: str, what: str) -> NoReturn:
         """End the search with a note."""
-        self.note = f"{why} at {what}: a better whole answer may exist"
+        self.note = f"{why} at {what}: {MAY_EXIST}"
         raise _Stopped
 
     @property

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
+from fairopt.solve.form.highs import root_of
 from fairopt.solve.form.no_whole_task import SAME, slack
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.integer import MOST_ON_SERVER
@@ -35,7 +36,10 @@ from fairopt.solve.whole.servers import Request, Servers
 MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
-EVEN = (1.0, 0.9, 0.8, 0.0)  # parts of a row's tasks of which the same whole numbers are placed on its servers
+# Parts of a row's tasks of which the same whole numbers are placed on its servers. Of 264 random clusters, 60 of them
+# with over a hundred servers, they bettered the answer of the other ways in 66. Of the 204 small ones it was worse in
+# 19 without 1.0, in 8 without .9 and in 3 without .8; a part of 0, by which all large ones come first, bettered none.
+EVEN = (1.0, 0.9, 0.8)
 MOST_PAIRS = 2_000_000  # users times servers, beyond which other ways than the usual order take seconds each
 MOST_UNKNOWNS = 1_000  # users times servers, beyond which the root of the integer program takes more than a second
 
@@ -233,8 +237,8 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     """As many of the tasks rounded down as HiGHS finds place for at the root; none if they are too many for it.
 
     The program is max sum_js c_j x_js, where sum_j d_jsi x_js <= a_si, sum_s x_js <= down_j and x is whole, c_j being
-    the dominant share of a task. Its bound is all of these tasks or little less, so that branching adds little, and
-    without it the answer does not depend on the clock.
+    the dominant share of a task. Its bound is all of these tasks or little less, so that branching adds little. Without
+    it HiGHS ends by itself, so that the answer depends on the clock only if a time limit ends before.
     """
     n, n_servers, n_resources = needs.shape
     eligible = np.repeat(program.unmerged.eligible, program.unmerged.counts, axis=1)
@@ -249,16 +253,10 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     share = np.divide(needs, total, out=np.zeros(needs.shape), where=total > 0).max(axis=2).min(axis=1)
     servers: Any = sp.block_diag([parts[:, s].T for s in range(n_servers)])  # by server: twice as fast as by user
     users = sp.kron(np.ones((1, n_servers)), sp.eye_array(n))
-    found = optimize.milp(
-        -np.tile(share / (share.max() or 1.0), n_servers),
-        integrality=np.ones(nothing.size, dtype=np.int64),
-        bounds=optimize.Bounds(0.0, top.T.ravel()),
-        constraints=optimize.LinearConstraint(
-            sp.vstack([servers, users]), ub=np.append(np.ones(n_servers * n_resources), down)
-        ),
-        options={"node_limit": 1, "mip_rel_gap": 0.0, "time_limit": np.inf if clock.left is None else clock.left},
-    )
-    return nothing if found.x is None else np.rint(found.x).reshape(n_servers, n).T
+    costs, room = -np.tile(share / (share.max() or 1.0), n_servers), np.append(np.ones(n_servers * n_resources), down)
+    bounds, rows = (np.zeros(nothing.size), top.T.ravel()), (np.full(len(room), -np.inf), room)
+    found = root_of(costs, bounds, rows, sp.csc_array(sp.vstack([servers, users])), clock.left)
+    return nothing if found is None else np.rint(found).reshape(n_servers, n).T
 
 
 def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:

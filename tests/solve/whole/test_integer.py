@@ -11,7 +11,7 @@ import pytest
 from oracle import whole
 
 import fairopt as fo
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, current
 from fairopt.solve.form import solvers
 from fairopt.solve.whole import integer
 
@@ -294,6 +294,28 @@ def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch:
     a = fo.DRF().allocate(PAIR, integral=True)
     assert a.certificate.ok and a.certificate.note.startswith("the time limit was reached at level 1 of whole tasks")
     assert a.certificate.note.endswith("the answer is the divisible one, rounded")
+
+
+@pytest.mark.parametrize("slow", ["WholeModel._each_within", "solvers.run"])
+def test_programs_that_overrun_the_limit_leave_the_best_answer_so_far(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is over while the first program is written, or after it is solved."""
+    owner, name = getattr(integer, slow.split(".")[0]), slow.split(".")[1]
+    work = getattr(owner, name)
+
+    def overrun(*given: Any, **how: Any) -> Any:
+        done, clock = work(*given, **how), current()
+        assert clock is not None
+        if name != "run" or any(variable.attributes["integer"] for variable in given[0].variables()):
+            clock.end = clock.hard = 0.0
+        return done
+
+    monkeypatch.setattr(owner, name, overrun)
+    rounded, a = (fo.DRF().allocate(PAIR, integral=how, time_limit=3600) for how in ("rounded", True))
+    assert a.certificate.ok and "the time limit was reached at" in a.certificate.note
+    levels, of_rounded = (np.sort(one.tasks * [0.2, 0.04]).round(9).tolist() for one in (a, rounded))
+    assert levels >= of_rounded and whole.fits(a)
 
 
 def test_numbers_beyond_the_solver_are_rounded_instead() -> None:

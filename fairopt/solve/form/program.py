@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, Natural, varying_of
+from fairopt.blocks.algebra import AtLeast, Natural, Slope, varying_of
 from fairopt.blocks.base import (
     Block,
     blocks_within,
@@ -35,6 +35,7 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.table_rows import table_rows
 from fairopt.blocks.teams import Surplus, kept_bases
+from fairopt.blocks.written_values import errors_of
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
@@ -51,6 +52,8 @@ from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
+SOLVED = 1e-7  # of values: what solvers leave in a difference
+FLAT = 1e-3  # of the value: where the slope is less, changes of values are measured as well
 RISES = 1e-8  # of what a number could be alone: less is no rise
 
 # `warn_of_loops` replaces this warning by one that names the block and the fix
@@ -418,7 +421,11 @@ class Program:
     @cached_property
     def natural(self) -> Natural:
         """What evaluates objectives that are given by expressions at points."""
-        return Natural(self.instance, self.pairs)
+        return Natural(self.instance, self.pairs, slopes=self._slope_at)
+
+    def _slope_at(self, objective: Objective, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
+        """The `Slope` of the objective at tasks by pair and values of variables; None for another objective."""
+        return ConeModel(self).slope(tasks, values) if objective == self.objective else None
 
     @cached_property
     def _has_own_levels(self) -> bool:
@@ -587,9 +594,71 @@ class ConeModel:
         self.unknowns.save_value(np.array(at))
         return own.values() if known else {}
 
+    def slope(self, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
+        """The `Slope` of the objective at tasks by pair and values of variables; None for a transform of it."""
+        form, factor = self.maximand
+        if factor is None:
+            return None
+        conditions = [*(condition for _, _, condition in self.rest), *self.required]
+        at, typical = tasks / self.scale, (self.program.size / self.program.instance.n_servers)[self.program.pairs.user]
+        found = slope_of(form, conditions, self.unknowns, at, typical / self.scale, lambda: self.model.own.save(values))
+        return Slope(found.unit * factor, found.hidden * factor)
+
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def slope_of(
+    form: cp.Expression,
+    conditions: Iterable[cp.Constraint],
+    unknowns: cp.Variable,
+    at: Float,
+    typical: Float,
+    restore: Callable[[], None],
+) -> Slope:
+    """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v that ``conditions`` bind; ``restore`` sets v again.
+
+    The multipliers s of ``x = at`` are a supergradient: ``f(x) - f(x / 2) >= s x / 2``. This drop has no constants of
+    rows in it, while values of f have their rounding and a solver's noise. Where it is small beside the value, as at a
+    peak, drops of values count too if they are beyond the noise. The unit is 0 if no solver finds the best values.
+    """
+    some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
+
+    def solved(where: Float) -> tuple[float, cp.Constraint]:
+        problem = cp.Problem(cp.Maximize(form), [unknowns == where, *some])
+        known = any(status in solvers.SOLVED for status in solvers.statuses(problem))
+        return float(form.value) if known and form.value is not None else np.nan, problem.constraints[0]
+
+    with np.errstate(all="ignore"):
+        top, here = solved(at)
+        if not np.isfinite(top) or here.dual_value is None:
+            return Slope(0.0, 0.0)
+        slope, duals = float(np.sum(here.dual_value * at)), [one.dual_value for one in some]
+
+        def change(where: Float) -> float:
+            there, _ = solved(where)
+            return top - there if abs(top - there) > SOLVED * (abs(top) + abs(there)) else 0.0  # not NaN
+
+        unit = slope / 2
+        if not unit > FLAT * abs(top):
+            drop = abs(change(at / 2))
+            unit = max(unit, min(drop, max(slope, change(2 * at)))) if drop > 0 else max(unit, 0.0)
+            unit = unit or abs(change(typical)) or abs(change(0 * at))
+        unknowns.save_value(np.array(at))
+        restore()
+        return Slope(unit, 2.0 * sum(_hidden(one, dual) for one, dual in zip(some, duals, strict=True)))
+
+
+def _hidden(condition: cp.Constraint, dual: Any) -> float:
+    """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
+    plain = isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero))
+    parts = [condition.expr] if plain else condition.args
+    errors = [errors_of(one) for one in parts]
+    if plain:
+        return float(np.sum(np.abs(dual) * (condition.violation() + errors[0])))
+    most = max(float(np.max(np.abs(one), initial=0.0)) for one in (dual if isinstance(dual, list) else [dual]))
+    return most * (float(np.sum(condition.violation())) + sum(float(np.sum(one)) for one in errors))
 
 
 def unique(name: str, names: Iterable[str]) -> str:
@@ -753,13 +822,24 @@ def objective_form(
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns, model.near)
         form = form / factor
-    if not form.is_concave():
+    if not _is_concave(objective, form):
         parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]
         raise NotConcave(
             f"{(parts or [objective])[0]} is not concave by CVXPY's rules ({form.curvature.lower()}); "
             "write it with concave atoms of increasing arguments, or use another objective"
         )
     return form, factor, constant
+
+
+def _is_concave(objective: Objective, form: cp.Expression) -> bool:
+    """Whether CVXPY's rules find an expression concave; `NotConcave` where they fail, as for matrices of 1e12."""
+    try:
+        return bool(form.is_concave())
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError, cp.error.SolverError) as error:
+        raise NotConcave(
+            f"{objective}: CVXPY cannot tell whether it is concave ({error}); scale its matrices to numbers near 1, or "
+            "write them as sums of squares, such as cp.sum_squares(F @ model.tasks)"
+        ) from error
 
 
 def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -> float:

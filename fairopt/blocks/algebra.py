@@ -30,7 +30,7 @@ from fairopt.blocks.own import OwnValues
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.terms import Condition, OutcomeSymbols
-from fairopt.blocks.written_values import is_flat, rounding_of, without_constants
+from fairopt.blocks.written_values import irregular, is_flat, rounding_of, without_constants
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
@@ -782,7 +782,9 @@ class Natural:
     def rounding(self, objective: Block, point: Point) -> float | None:
         """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
         with self.lock:
-            return self._at(self._written(objective), point, rounding_of)
+            written, there = self._written(objective), point.typical().tasks_by_server
+            at = irregular(there[self.pairs.user, self.pairs.server]) / written.scale
+            return self._at(written, point, lambda expression: rounding_of(expression, {written.tasks.id: at}))
 
     def is_flat(self, objective: Block, point: Point) -> bool:
         """Whether the objective is flat at a point; see `is_flat`."""

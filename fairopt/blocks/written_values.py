@@ -9,7 +9,7 @@ arguments move by e. (Running error analysis: Higham 2002, section 3.3.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,14 @@ import numpy as np
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
+
+CANCELLED = 1e-3  # of the terms: sums below lose digits of the coefficients
+
+
+def irregular(typical: Any) -> Any:
+    """Typical values of variables, made unlike each other, so that only terms of one variable cancel at them."""
+    flat = np.asarray(typical, dtype=float)
+    return flat * (1.0 + 0.5 * np.sin(np.arange(1, flat.size + 1))).reshape(flat.shape)
 
 
 def without_constants(expression: cp.Expression) -> tuple[cp.Expression, float]:
@@ -69,32 +77,64 @@ def _taken(value: Any, node: cp.Expression) -> Any:
     return value if isinstance(node, cp.atoms.affine.binary_operators.MulExpression) else _dense(value)
 
 
-def rounding_of(expression: cp.Expression) -> float:
-    """A bound on the rounding in the value of an expression at its variables' values; NaN without a value."""
+def rounding_of(expression: cp.Expression, typical: Mapping[int, Any] | None = None) -> float:
+    """A bound on the rounding in the value of an expression at its variables' values; NaN without a value.
+
+    ``typical`` values of variables by id are where the rounding of coefficients counts, which tangents and programs have
+    wherever the point is (`_of_coefficients`).
+    """
     if expression.value is None:
         return float("nan")
     with np.errstate(all="ignore"):
-        return float(np.sum(errors_of(expression)))
+        return float(np.sum(errors_of(expression, typical)))
 
 
-def errors_of(expression: cp.Expression) -> Any:
+def errors_of(expression: cp.Expression, typical: Mapping[int, Any] | None = None) -> Any:
     """The same by entry of an expression, or one for all."""
-    return _value_and_error(expression)[1]
+    return _value_and_error(expression, typical or {})[1] + _of_coefficients(expression, typical or {})
 
 
-def _value_and_error(node: cp.Expression) -> tuple[Any, Any]:
+def _value_and_error(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[Any, Any]:
     """The value of a node and a bound on its rounding, by entry or one for all."""
     if not node.args or node.is_constant():
         return node.value, 0.0
-    parts = [_value_and_error(argument) for argument in node.args]
+    parts = [_value_and_error(argument, typical) for argument in node.args]
     values, errors = [_taken(value, node) for value, _ in parts], [error for _, error in parts]
     value, sizes = _dense(node.numeric(values)), [abs(one) for one in values]
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
         larger = [size + error if np.any(error) else size for size, error in zip(sizes, errors, strict=True)]
         size, most = (_dense(abs(node.numeric(some))) for some in (sizes, larger))
         return value, most - size + TERM_ROUNDING * most
+    if typical:
+        errors = [error + _of_coefficients(one, typical) for error, one in zip(errors, node.args, strict=True)]
     changes = [_finite(node.numeric(moved) - value) for moved in _corners(values, errors)]
     return value, np.max(changes, axis=0) + TERM_ROUNDING * _terms(node, value, sizes)
+
+
+def _of_coefficients(node: cp.Expression, typical: Mapping[int, Any]) -> Any:
+    """The rounding of the coefficients of variables in a node at typical values, by entry, where their terms cancel.
+
+    ``1e15 x + y - 1e15 x`` has no rounding at x = 0, but its coefficient of x may be off by 1/8.
+    """
+    if not typical:
+        return 0.0
+    sums, sizes = _linear(node, typical)
+    return np.where(np.abs(sums) < CANCELLED * sizes, TERM_ROUNDING * sizes, 0.0)
+
+
+def _linear(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[Any, Any]:
+    """The terms of variables in a node outside of curved atoms at typical values: their sum, and of absolute values."""
+    if isinstance(node, cp.Variable) and node.id in typical:
+        at = np.asarray(typical[node.id])
+        return at, np.abs(at)
+    if not isinstance(node, cp.atoms.affine.affine_atom.AffAtom) or node.is_constant():
+        return np.zeros(node.shape), np.zeros(node.shape)
+    parts = [_linear(argument, typical) for argument in node.args]
+    if len(node.args) > 1 and not isinstance(node, _sums()):
+        factors = [_taken(one.value, node) if one.is_constant() else None for one in node.args]
+        parts = [part if one is None else (one, abs(one)) for part, one in zip(parts, factors, strict=True)]
+    sums, sizes = (_dense(node.numeric([part[k] for part in parts])) for k in (0, 1))
+    return sums, np.abs(sizes)
 
 
 def is_flat(expression: cp.Expression) -> bool:
@@ -124,7 +164,7 @@ def _moving(node: cp.Expression) -> Any:
     if greatest or least:
         ends, bars, sign = [], [], 1.0 if greatest else -1.0
         for argument, some in zip(node.args, moving, strict=True):
-            value, error = _value_and_error(argument)
+            value, error = _value_and_error(argument, {})
             ends.append(np.where(some, sign * value + error, -np.inf))
             bars.append(np.where(some, -np.inf, sign * value - error))
         if isinstance(node, (atoms.max, atoms.min)):

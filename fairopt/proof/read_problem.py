@@ -20,7 +20,7 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
-from fairopt.blocks.written_values import is_flat, rounding_of, without_constants
+from fairopt.blocks.written_values import irregular, is_flat, rounding_of, without_constants
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proof import feasibility as conditions
@@ -246,7 +246,8 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
     variable, or else to none. Of ``known`` terms rounding is forgiven.
     """
     expression, _ = without_constants(problem.objective.expr)
-    here, rounding = conditions.number(expression), 2.0 * rounding_of(expression)
+    usual = irregular(typical.reshape(variable.shape))
+    here, rounding = conditions.number(expression), 2.0 * rounding_of(expression, {variable.id: usual})
     sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
     if not known and any(v.id != variable.id for v in expression.variables()):
         with values_kept(problem.variables()):
@@ -256,7 +257,7 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
                 for one, value in held.items():
                     one.save_value(value)
 
-            at, usual = np.asarray(variable.value), typical.reshape(variable.shape)
+            at = np.asarray(variable.value)
             slope = slope_of(sign * expression, problem.constraints, variable, at, usual, restore)
         return slope.unit, here, rounding + slope.hidden
 

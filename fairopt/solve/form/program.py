@@ -43,7 +43,7 @@ from fairopt.instance.validation import distinct
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
-from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
+from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING, TINY
 from fairopt.solve.form import solvers
 from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.compiled import Left
@@ -52,7 +52,7 @@ from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
-SOLVED = 1e-7  # of values: what solvers leave in a difference
+SOLVED = 1e-8  # of values: what solvers leave in a difference
 FLAT = 1e-3  # of the value: where the slope is less, changes of values are measured as well
 RISES = 1e-8  # of what a number could be alone: less is no rise
 
@@ -621,7 +621,8 @@ def slope_of(
 
     The multipliers s of ``x = at`` are a supergradient: ``f(x) - f(x / 2) >= s x / 2``. This drop has no constants of
     rows in it, while values of f have their rounding and a solver's noise. Where it is small beside the value, as at a
-    peak, drops of values count too if they are beyond the noise. The unit is 0 if no solver finds the best values.
+    peak or where tasks are more than is used, drops of values count too. All count only beyond the noise, which is relative to the terms of value and rows.
+    The unit is 0 if none does, or no solver finds the best values.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
 
@@ -636,29 +637,39 @@ def slope_of(
             return Slope(0.0, 0.0)
         slope, duals = float(np.sum(here.dual_value * at)), [one.dual_value for one in some]
 
+        def hidden() -> tuple[float, float]:
+            found = [_hidden(one, dual) for one, dual in zip(some, duals, strict=True)]
+            return sum(violation for violation, _ in found), sum(rounding for _, rounding in found)
+
+        noise = SOLVED * (abs(top) + hidden()[1] / TERM_ROUNDING)
+
         def change(where: Float) -> float:
             there, _ = solved(where)
-            return top - there if abs(top - there) > SOLVED * (abs(top) + abs(there)) else 0.0  # not NaN
+            return top - there if noise + SOLVED * abs(there) < abs(top - there) < np.inf else 0.0
 
         unit = slope / 2
         if not unit > FLAT * abs(top):
+            slope = slope if slope > noise else 0.0
             drop = abs(change(at / 2))
-            unit = max(unit, min(drop, max(slope, change(2 * at)))) if drop > 0 else max(unit, 0.0)
-            unit = unit or abs(change(typical)) or abs(change(0 * at))
+            further = (typical, 0 * at, at / 2, at / 4, at / 32, at / 1024)  # of logarithms none is finite at 0
+            unit = max(slope / 2, min(drop, max(slope, change(2 * at))))
+            unit = unit or next((found for where in further if (found := abs(change(where))) > 0), 0.0)
         unknowns.save_value(np.array(at))
         restore()
-        return Slope(unit, 2.0 * sum(_hidden(one, dual) for one, dual in zip(some, duals, strict=True)))
+        return Slope(unit if unit > noise else 0.0, 2.0 * sum(hidden()))
 
 
-def _hidden(condition: cp.Constraint, dual: Any) -> float:
+def _hidden(condition: cp.Constraint, dual: Any) -> tuple[float, float]:
     """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
-    plain = isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero))
-    parts = [condition.expr] if plain else condition.args
-    errors = [errors_of(one) for one in parts]
-    if plain:
-        return float(np.sum(np.abs(dual) * (condition.violation() + errors[0])))
-    most = max(float(np.max(np.abs(one), initial=0.0)) for one in (dual if isinstance(dual, list) else [dual]))
-    return most * (float(np.sum(condition.violation())) + sum(float(np.sum(one)) for one in errors))
+    if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero)):
+        size, parts = np.abs(dual), [condition.expr]
+    else:
+        duals = dual if isinstance(dual, list) else [dual]
+        size, parts = max(float(np.max(np.abs(one), initial=0.0)) for one in duals), condition.args
+    return (
+        float(np.sum(size * condition.violation())),
+        sum(float(np.sum(size * np.broadcast_to(errors_of(one), one.shape))) for one in parts),
+    )
 
 
 def unique(name: str, names: Iterable[str]) -> str:

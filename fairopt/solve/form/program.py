@@ -425,7 +425,10 @@ class Program:
 
     def _slope_at(self, objective: Objective, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
         """The `Slope` of the objective at tasks by pair and values of variables; None for another objective."""
-        return ConeModel(self).slope(tasks, values) if objective == self.objective else None
+        if objective != self.objective:
+            return None
+        units = {key: size for key, value in values.items() if 0 < (size := float(np.max(np.abs(value), initial=0.0)))}
+        return ConeModel(self, units=units).slope(tasks, values)
 
     @cached_property
     def _has_own_levels(self) -> bool:

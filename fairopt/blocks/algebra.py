@@ -330,8 +330,10 @@ class Objective(Block):
 
     def _is_flat(self, point: Point) -> bool:
         """Whether 0 is a supergradient at a point for certain."""
-        flat = point.written is not None and len(self._expressed()) == len(self.terms())
-        return flat and all(point.written.is_flat(one, point) for _, one in self._expressed())
+        written, terms = point.written, self._expressed()
+        if written is None or len(terms) < len(self.terms()):
+            return False
+        return all(written.is_flat(one, point) for _, one in terms)
 
     def drop(self, point: Point) -> float:
         """The decrease of the objective from the point towards zero tasks."""
@@ -725,7 +727,7 @@ class _Held(NamedTuple):
 class Natural:
     """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points.
 
-    Of a ``model`` of bundles only constants are read. ``slopes`` makes `Slope` of tasks by pair and values of variables.
+    Of a ``model`` of bundles only constants are read. ``slopes`` makes a `Slope` of tasks by pair and variables' values.
     """
 
     def __init__(
@@ -853,8 +855,8 @@ def flat(value: float, rounding: float) -> tuple[float, float, float]:
 
 
 class Slope(NamedTuple):
-    """A unit of an objective with variables besides tasks, and what the violations and the rounding of their rows, times
-    the rows' multipliers, may add to its value at the values of these variables.
+    """A unit of an objective with variables besides tasks, and what violations and rounding of their rows, times the rows'
+    multipliers, may add to its value at the values of these variables.
     """
 
     unit: float

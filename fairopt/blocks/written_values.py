@@ -69,7 +69,7 @@ def _sums() -> tuple[type, ...]:
 
 def _dense(value: Any) -> Any:
     """A value as an array, also if it is a sparse matrix."""
-    return value.toarray() if sp.issparse(value) else value
+    return sp.csr_array(value).toarray() if sp.issparse(value) else value
 
 
 def _taken(value: Any, node: cp.Expression) -> Any:
@@ -80,8 +80,8 @@ def _taken(value: Any, node: cp.Expression) -> Any:
 def rounding_of(expression: cp.Expression, typical: Mapping[int, Any] | None = None) -> float:
     """A bound on the rounding in the value of an expression at its variables' values; NaN without a value.
 
-    ``typical`` values of variables by id are where the rounding of coefficients counts, which tangents and programs have
-    wherever the point is (`_of_coefficients`).
+    ``typical`` values of variables by id are where the rounding of coefficients counts, which tangents and programs
+    have wherever the point is (`_of_coefficients`).
     """
     if expression.value is None:
         return float("nan")
@@ -138,7 +138,7 @@ def _linear(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[Any, Any]:
 
 
 def is_flat(expression: cp.Expression) -> bool:
-    """Whether an expression of CVXPY's rules is at its optimum for certain: 0 is a supergradient, whatever rounding does.
+    """Whether an expression of CVXPY's rules is at its optimum for certain: 0 is a supergradient despite rounding.
 
     Values that do not change when tasks do are no proof: floats may hide what changes.
     """

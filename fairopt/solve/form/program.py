@@ -427,7 +427,7 @@ class Program:
         """The `Slope` of the objective at tasks by pair and values of variables; None for another objective."""
         if objective != self.objective:
             return None
-        units = {key: size for key, value in values.items() if 0 < (size := float(np.max(np.abs(value), initial=0.0)))}
+        units = {key: size for key, value in values.items() if (size := float(np.max(np.abs(value), initial=0.0))) > 0}
         return ConeModel(self, units=units).slope(tasks, values)
 
     @cached_property
@@ -620,12 +620,12 @@ def slope_of(
     typical: Float,
     restore: Callable[[], None],
 ) -> Slope:
-    """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v that ``conditions`` bind; ``restore`` sets v again.
+    """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v in ``conditions``; ``restore`` sets v again.
 
     The multipliers s of ``x = at`` are a supergradient: ``f(x) - f(x / 2) >= s x / 2``. This drop has no constants of
     rows in it, while values of f have their rounding and a solver's noise. Where it is small beside the value, as at a
-    peak or where tasks are more than is used, drops of values count too. All count only beyond the noise, which is relative to the terms of value and rows.
-    The unit is 0 if none does, or no solver finds the best values.
+    peak or where tasks are more than is used, drops of values count too. All count only beyond the noise, which is
+    relative to the terms of value and rows. The unit is 0 if none does, or no solver finds the best values.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
 
@@ -654,7 +654,7 @@ def slope_of(
         if not unit > FLAT * abs(top):
             slope = slope if slope > noise else 0.0
             drop = abs(change(at / 2))
-            further = (typical, 0 * at, at / 2, at / 4, at / 32, at / 1024)  # of logarithms none is finite at 0
+            further = (0 * at, at / 4, at / 1024, typical)  # logarithms are not finite at 0
             unit = max(slope / 2, min(drop, max(slope, change(2 * at))))
             unit = unit or next((found for where in further if (found := abs(change(where))) > 0), 0.0)
         unknowns.save_value(np.array(at))

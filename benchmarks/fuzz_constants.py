@@ -201,7 +201,7 @@ def missed(draw: Draw, answer: Any) -> str:
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
         hidden = 1e-13 * objective.size(tasks)  # differences within the reference's own rounding count as none
-        if unit <= hidden:  # it is flat
+        if unit <= max(hidden, 1e-7 * abs(got - value(0 * tasks + 1))):  # it is flat, or these are nearly no tasks
             alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
             others = np.minimum(alone, limits) / len(tasks), np.zeros(len(tasks))
             changes = [abs(got - value(other)) for other in others]

@@ -727,7 +727,7 @@ class _Held(NamedTuple):
 class Natural:
     """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points.
 
-    Of a ``model`` of bundles only constants are read. ``slopes`` makes a `Slope` of tasks by pair and variables' values.
+    Of a ``model`` of bundles only constants are read. ``slopes`` makes a `Slope` of tasks by pair and values.
     """
 
     def __init__(
@@ -855,7 +855,7 @@ def flat(value: float, rounding: float) -> tuple[float, float, float]:
 
 
 class Slope(NamedTuple):
-    """A unit of an objective with variables besides tasks, and what violations and rounding of their rows, times the rows'
+    """A unit of an objective with variables besides tasks, and what violations and rounding of their rows, times
     multipliers, may add to its value at the values of these variables.
     """
 

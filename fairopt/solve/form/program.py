@@ -53,6 +53,7 @@ from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
 SOLVED = 1e-8  # of values: what solvers leave in a difference
+TRUSTED = 1e4  # of the noise: solvers have left 1e3 of it at 1e15
 FLAT = 1e-3  # of the value: where the slope is less, changes of values are measured as well
 RISES = 1e-8  # of what a number could be alone: less is no rise
 
@@ -625,7 +626,9 @@ def slope_of(
     The multipliers s of ``x = at`` are a supergradient: ``f(x) - f(x / 2) >= s x / 2``. This drop has no constants of
     rows in it, while values of f have their rounding and a solver's noise. Where it is small beside the value, as at a
     peak or where tasks are more than is used, drops of values count too. All count only beyond the noise, which is
-    relative to the terms of value and rows. The unit is 0 if none does, or no solver finds the best values.
+    relative to the terms of value and rows. At 1e15 solvers leave far more. So a unit that is no multiple of the noise
+    is at most what the Lagrangian changes as x does with the same v, from which constants of rows cancel. The unit is 0
+    if nothing is beyond the noise, or no solver finds the best values.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
 
@@ -650,21 +653,35 @@ def slope_of(
             there, _ = solved(where)
             return top - there if noise + SOLVED * abs(there) < abs(top - there) < np.inf else 0.0
 
-        unit = slope / 2
+        unit = slope / 2 if slope > noise else 0.0
         if not unit > FLAT * abs(top):
-            slope = slope if slope > noise else 0.0
+            slope = 2 * unit
             drop = abs(change(at / 2))
             further = (0 * at, at / 4, at / 1024, typical)  # logarithms are not finite at 0
             unit = max(slope / 2, min(drop, max(slope, change(2 * at))))
             unit = unit or next((found for where in further if (found := abs(change(where))) > 0), 0.0)
-        unknowns.save_value(np.array(at))
         restore()
-        return Slope(unit if unit > noise else 0.0, 2.0 * sum(hidden()))
+
+        def lagrangian(where: Float) -> float:
+            unknowns.save_value(np.array(where))
+            rows = zip(some, duals, strict=True)
+            return float(form.value) - sum(float(np.sum(y * one.expr.value)) for one, y in rows if _is_plain(one))
+
+        if not unit > TRUSTED * noise:
+            changes = np.abs(lagrangian(at) - np.array([lagrangian(where) for where in (at / 2, typical, 0 * at)]))
+            unit = min(unit, float(changes[np.isfinite(changes)].max(initial=0.0)))
+        unknowns.save_value(np.array(at))
+        return Slope(unit, 2.0 * sum(hidden()))
+
+
+def _is_plain(condition: cp.Constraint) -> bool:
+    """Whether a constraint is an inequality or an equation of numbers."""
+    return isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero))
 
 
 def _hidden(condition: cp.Constraint, dual: Any) -> tuple[float, float]:
     """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
-    if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero)):
+    if _is_plain(condition):
         size, parts = np.abs(dual), [condition.expr]
     else:
         duals = dual if isinstance(dual, list) else [dual]

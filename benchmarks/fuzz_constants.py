@@ -2,6 +2,7 @@
 
 The reference maximises the objective without constants by CVXPY and CLARABEL alone, and makes its point feasible. That
 point is wrongly missed if it is better than a certified answer by more than twice the tolerance, in the unit of gaps.
+What constants hide is forgiven nowhere: answers that they drown must be refused.
 """
 
 from __future__ import annotations
@@ -84,31 +85,42 @@ ATOMS: dict[str, Callable[[Expression], Expression]] = {
     "xexp": lambda x: -cp.sum(cp.xexp(0.1 * x)),
     "lambda_min": lambda x: cp.lambda_min(cp.diag(x)),  # of matrices, which are refused
 }
-# Atoms with f(x + c) = f(x) + k c for all c, and k by the number of users: constants inside drown differences of x.
-SHIFTED: dict[str, Callable[[int], float]] = {
-    "sum": float,
-    "min": lambda n: 1.0,
-    "max": lambda n: -1.0,
-    "sum_smallest": lambda n: float(max(n - 1, 1)),
-    "sum_largest": lambda n: -float(max(n - 1, 1)),
-    "log_sum_exp": lambda n: -1.0,
-    "ptp": lambda n: 0.0,
-    "var": lambda n: 0.0,
+# Atoms with f(x + c) = f(x) + k c for all c and some k: constants inside drown differences of x.
+SHIFTED = ("sum", "min", "max", "sum_smallest", "sum_largest", "log_sum_exp", "ptp", "var")
+# Terms of a constant k and tasks x that change nothing, or little, but in floats; and what they are without k.
+DROWNING: dict[str, tuple[Callable[[Expression, float], Expression], Callable[[Expression], Expression]]] = {
+    "maximum": (lambda x, k: -cp.maximum(k, x[0]), lambda x: 0),
+    "maximum_of_sum": (lambda x, k: -cp.maximum(k, cp.sum(x)), lambda x: 0),
+    "minimum": (lambda x, k: cp.minimum(k, k + x[0]), lambda x: 0),
+    "minimum_above": (lambda x, k: cp.minimum(k + 1, k + x[0]), lambda x: cp.minimum(1, x[0])),
+    "abs": (lambda x, k: -cp.abs(x[0] - k), lambda x: x[0]),
+    "cancels": (lambda x, k: k * x[0] - k * x[0], lambda x: 0),
+    "sum_cancels": (lambda x, k: k * cp.sum(x) - k * cp.sum(x), lambda x: 0),
+    "shifted": (lambda x, k: cp.sum(x + k - k), cp.sum),
+    "": (lambda x, k: 0, lambda x: 0),
 }
 
 
 @dataclass(frozen=True, repr=False)
 class OfAtoms(fo.Objective):
-    """A sum of ``factor * (atom(rates * tasks + inside) + added)``, and a constant of some kind."""
+    """A sum of ``factor * (atom(rates * tasks + inside) + added)``, a term that drowns it, and a constant of some kind.
+
+    The kind "required" is a row of a variable of its own.
+    """
 
     parts: tuple[tuple[float, str, float, float, float], ...]
     constant: float
     kind: str
+    drowning: tuple[str, float] = ("", 0.0)
 
     def expression(self, model):
-        total = 0
+        total = DROWNING[self.drowning[0]][0](model.tasks, self.drowning[1])
         for factor, atom, rate, inside, added in self.parts:
             total = total + factor * (ATOMS[atom](rate * model.tasks + inside) + added)
+        if self.kind == "required":
+            value = model.variable(())
+            model.require("value", value <= total + self.constant)
+            return value
         if self.kind == "parameter":
             return total + cp.Parameter(value=self.constant)
         if self.kind == "vector":
@@ -119,7 +131,8 @@ class OfAtoms(fo.Objective):
 
     def plain(self, tasks):
         """The same without the constants that are added, of tasks."""
-        return sum(factor * ATOMS[atom](rate * tasks) for factor, atom, rate, _, _ in self.parts)
+        parts = sum(factor * ATOMS[atom](rate * tasks) for factor, atom, rate, _, _ in self.parts)
+        return parts + DROWNING[self.drowning[0]][1](tasks)
 
     def size(self, tasks):
         """The size of the terms that are rounded in it."""
@@ -152,8 +165,9 @@ def constants(rng: np.random.Generator) -> Draw:
         added = _size(rng) if rng.random() < 0.3 else 0.0
         factor = float(f"{10 ** rng.uniform(-3, 1.5):.3g}")
         parts.append((factor, atom, float(rng.choice([0.1, 0.5, 1.0, 2.0])), inside, added))
-    kind = str(rng.choice(["before", "after", "parameter", "vector", "product"]))
-    return Draw(given, fo.Policy(OfAtoms(tuple(parts), _size(rng), kind)), how=("constants",))
+    kind = str(rng.choice(["before", "after", "parameter", "vector", "product", "required"]))
+    drowning = (str(rng.choice(list(DROWNING))), float(10 ** rng.uniform(3, 17))) if rng.random() < 0.25 else ("", 0.0)
+    return Draw(given, fo.Policy(OfAtoms(tuple(parts), _size(rng), kind, drowning)), how=("constants",))
 
 
 def missed(draw: Draw, answer: Any) -> str:
@@ -181,14 +195,13 @@ def missed(draw: Draw, answer: Any) -> str:
         x.value = at
         return float(objective.plain(x).value)
 
-    inside = sum(abs(factor * SHIFTED[atom](len(tasks)) * held) for factor, atom, _, held, _ in objective.parts if held)
     with np.errstate(all="ignore"):
         got, there = value(tasks), value(best)
         short = there - got
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
-        hidden = 1e-13 * (objective.size(tasks) + inside)  # differences within rounding count as none
-        if unit <= hidden:  # it is flat
+        hidden = 1e-13 * objective.size(tasks)  # differences within the reference's own rounding count as none
+        if unit <= max(hidden, 1e-7 * abs(got - value(0 * tasks + 1))):  # it is flat, or these are nearly no tasks
             alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
             others = np.minimum(alone, limits) / len(tasks), np.zeros(len(tasks))
             changes = [abs(got - value(other)) for other in others]

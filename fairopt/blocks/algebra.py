@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -30,12 +30,12 @@ from fairopt.blocks.own import OwnValues
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.terms import Condition, OutcomeSymbols
-from fairopt.blocks.written_values import rounding_of, without_constants
+from fairopt.blocks.written_values import irregular, is_flat, rounding_of, without_constants
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.runtime.tolerances import NOISE, TERM_ROUNDING
 
 KEPT = 8  # values of objectives given by expressions, by point
 
@@ -198,18 +198,28 @@ class Objective(Block):
         written, terms = point.written, self._expressed()
         return 0.0 if written is None else sum(factor * written.constant(one) for factor, one in terms)
 
-    def rounding(self, point: Point, inside: bool = False) -> float:
+    def rounding(self, point: Point) -> float:
         """A bound on the rounding in `value` of terms that are given by users' expressions.
 
-        Twice the rounding of the expressions: their tangents and bounds are computed from the same numbers.
+        Twice the rounding of the expressions: their tangents and bounds are computed from the same numbers. And what
+        the rows of variables in them hide (`Slope`).
         """
-        total = 0.0
+        slope = self._slope(point)
+        total = 0.0 if slope is None else slope.hidden
         for factor, one in self._expressed():
-            found = None if point.written is None else point.written.rounding(one, point, inside)
+            found = None if point.written is None else point.written.rounding(one, point)
             if found is None:
-                found = TERM_ROUNDING * (abs(one.value(point)) + abs(one._constant(point)))
+                expression = expression_of(one, point)
+                solved = isinstance(expression, cp.Expression) and expression.value is None
+                own = 0.0 if solved or not isinstance(expression, cp.Expression) else rounding_of(expression)
+                found = own + (NOISE if solved else TERM_ROUNDING) * abs(one.value(point))
+                found += TERM_ROUNDING * abs(one._constant(point))
             total += 2.0 * factor * found
         return total
+
+    def _slope(self, point: Point) -> Slope | None:
+        """The slope towards a point if the objective has variables besides tasks there."""
+        return None if point.written is None or self.is_known else point.written.slope(self, point)
 
     def _expressed(self) -> list[tuple[float, Objective]]:
         """The terms that are given by users' expressions, with their factors."""
@@ -293,11 +303,16 @@ class Objective(Block):
         """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
         else to no tasks.
 
-        Of users' expressions each counts if it is beyond rounding (`unit_of`).
+        Of users' expressions each counts if it is beyond rounding (`unit_of`). With variables besides tasks in them the
+        first is half the slope at the best values of these, at most `drop`: scaling such a variable would scale
+        constants of its rows, too.
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
             return np.inf
+        slope = self._slope(point)
+        if slope is not None:
+            return slope.unit
         drop, value = self.drop(point), self.value(point)
         if self.is_known and drop > 0:
             return drop
@@ -309,12 +324,16 @@ class Objective(Block):
         return unit_of(drop, changes, self.rounding(point))
 
     def units(self, point: Point) -> tuple[float, float, float]:
-        """`unit`, `value` and `rounding` for `in_units`.
-
-        Where the objective is flat, and not by rounding inside its curved atoms, rounding of its terms is forgiven.
-        """
+        """`unit`, `value` and `rounding` for `in_units`; see `flat`."""
         unit, value, rounding = self.unit(point), self.value(point), self.rounding(point)
-        return flat(value, rounding, self.rounding(point, inside=True)) if unit == 0 else (unit, value, rounding)
+        return flat(value, rounding) if unit == 0 and self._is_flat(point) else (unit, value, rounding)
+
+    def _is_flat(self, point: Point) -> bool:
+        """Whether 0 is a supergradient at a point for certain."""
+        written, terms = point.written, self._expressed()
+        if written is None or len(terms) < len(self.terms()):
+            return False
+        return all(written.is_flat(one, point) for _, one in terms)
 
     def drop(self, point: Point) -> float:
         """The decrease of the objective from the point towards zero tasks."""
@@ -708,11 +727,18 @@ class _Held(NamedTuple):
 class Natural:
     """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points.
 
-    Of a ``model`` of bundles only constants are read.
+    Of a ``model`` of bundles only constants are read. ``slopes`` makes a `Slope` of tasks by pair and values.
     """
 
-    def __init__(self, instance: Instance, pairs: Pairs, model: Model | None = None) -> None:
-        self.pairs = pairs
+    def __init__(
+        self,
+        instance: Instance,
+        pairs: Pairs,
+        model: Model | None = None,
+        slopes: Callable[[Objective, Float, Mapping[str, Float]], Slope | None] | None = None,
+    ) -> None:
+        self.pairs, self.slopes = pairs, slopes
+        self.sloped: dict[tuple[Any, ...], Slope | None] = {}  # those at the last points
         self.tasks = cp.Variable(len(pairs), nonneg=True)
         self.model = model or Model(instance, self.tasks, pairs=pairs)
         self.of_bundles = model is not None
@@ -755,10 +781,32 @@ class Natural:
                 self.known[key] = found
         return found
 
-    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+    def rounding(self, objective: Block, point: Point) -> float | None:
         """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
         with self.lock:
-            return self._at(self._written(objective), point, lambda expression: rounding_of(expression, inside))
+            written, there = self._written(objective), point.typical().tasks_by_server
+            at = irregular(there[self.pairs.user, self.pairs.server]) / written.scale
+            return self._at(written, point, lambda expression: rounding_of(expression, {written.tasks.id: at}))
+
+    def is_flat(self, objective: Block, point: Point) -> bool:
+        """Whether the objective is flat at a point; see `is_flat`."""
+        with self.lock:
+            return bool(self._at(self._written(objective), point, is_flat))
+
+    def slope(self, objective: Objective, point: Point) -> Slope | None:
+        """The slope of an objective with variables besides tasks; None for others, and those of other programs."""
+        if self.slopes is None:
+            return None
+        with self.lock:
+            if all(self._written(one).own == [] for _, one in objective._expressed()):
+                return None
+            at, values = point.tasks_by_server[self.pairs.user, self.pairs.server], point.own.known
+            key = id(objective), at.tobytes(), *(np.asarray(values[name]).tobytes() for name in sorted(values))
+            if key not in self.sloped:
+                if len(self.sloped) >= KEPT:
+                    self.sloped.clear()
+                self.sloped[key] = self.slopes(objective, at, values)
+            return self.sloped[key]
 
     def _written(self, objective: Block) -> _Held:
         """An objective as it is kept here."""
@@ -799,11 +847,20 @@ def in_units(excess: float, unit: float, value: float, rounding: float = 0.0) ->
     return gap if gap < np.inf else np.inf  # NaN becomes infinity
 
 
-def flat(value: float, rounding: float, inside: float) -> tuple[float, float, float]:
-    """The arguments of `in_units` where the unit is 0: a size of terms of which rounding is forgiven unless it is
-    ``inside`` curved atoms.
+def flat(value: float, rounding: float) -> tuple[float, float, float]:
+    """The arguments of `in_units` at a point where 0 is a supergradient, which is therefore optimal: what the bound
+    exceeds the value by is forgiven within the rounding of terms.
     """
-    return 0.0, max(abs(value), rounding / TERM_ROUNDING), inside
+    return 0.0, max(abs(value), rounding / TERM_ROUNDING), 0.0
+
+
+class Slope(NamedTuple):
+    """A unit of an objective with variables besides tasks, and what violations and rounding of their rows, times
+    multipliers, may add to its value at the values of these variables.
+    """
+
+    unit: float
+    hidden: float
 
 
 def unit_of(drop: float, changes: Iterable[Callable[[], float]], rounding: float) -> float:

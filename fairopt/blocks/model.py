@@ -320,8 +320,14 @@ class Written(Protocol):
     def constant(self, objective: Block) -> float:
         """The constants that an objective's expression adds."""
 
-    def rounding(self, objective: Block, point: Point, inside: bool) -> float | None:
+    def rounding(self, objective: Block, point: Point) -> float | None:
         """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
+
+    def is_flat(self, objective: Block, point: Point) -> bool:
+        """Whether the objective is flat at a point, whatever rounding does."""
+
+    def slope(self, objective: Any, point: Point) -> Any:
+        """The `Slope` of an objective with variables besides tasks; None for others."""
 
 
 class Model(_WithVariables):

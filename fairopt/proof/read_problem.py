@@ -20,7 +20,7 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
-from fairopt.blocks.written_values import rounding_of, without_constants
+from fairopt.blocks.written_values import irregular, is_flat, rounding_of, without_constants
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proof import feasibility as conditions
@@ -38,7 +38,7 @@ from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
-from fairopt.solve.form.program import Program, require_instance
+from fairopt.solve.form.program import Program, require_instance, slope_of
 
 
 @coefficients_cached()
@@ -246,7 +246,20 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
     variable, or else to none. Of ``known`` terms rounding is forgiven.
     """
     expression, _ = without_constants(problem.objective.expr)
-    here = conditions.number(expression)
+    usual = irregular(typical.reshape(variable.shape))
+    here, rounding = conditions.number(expression), 2.0 * rounding_of(expression, {variable.id: usual})
+    sign = 1.0 if isinstance(problem.objective, cp.Maximize) else -1.0
+    if not known and any(v.id != variable.id for v in expression.variables()):
+        with values_kept(problem.variables()):
+            held = {v: v.value for v in problem.variables()}
+
+            def restore() -> None:
+                for one, value in held.items():
+                    one.save_value(value)
+
+            at = np.asarray(variable.value)
+            slope = slope_of(sign * expression, problem.constraints, variable, at, usual, restore)
+        return slope.unit, here, rounding + slope.hidden
 
     ends = {v: np.zeros(v.shape) for v in expression.variables()}
 
@@ -259,11 +272,11 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
 
         return first_finite(at, 1.0)[1]
 
-    drop, rounding = conditions.fall_of(expression, expression.variables()), 2.0 * rounding_of(expression)
+    drop = conditions.fall_of(expression, expression.variables())
     changes = partial(change, {variable: typical.reshape(variable.shape)}), partial(change, ends)
     unit = unit_of(drop, changes, 0.0 if known else rounding)
-    if unit == 0:
-        unit, here, rounding = flat(here, rounding, 2.0 * rounding_of(expression, inside=True))
+    if unit == 0 and is_flat(expression):
+        return flat(here, rounding)
     return unit, here, 0.0 if known else rounding
 
 

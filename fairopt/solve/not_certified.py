@@ -96,9 +96,9 @@ def _hidden(allocation: Allocation) -> str:
         point = program.point(program.gather(allocation.tasks_by_server))
         unit, _, rounding = tier.units(point)
         if rounding > GAP_TOLERANCE * unit:
-            numbers = [
-                np.abs(constant.value).max() for constant in varying_of(tier, program.natural.model)[0].constants()
-            ]
+            model = program.natural.model
+            parts = [varying_of(tier, model)[0], *model.required]
+            numbers = [abs(constant.value).max() for part in parts for constant in part.constants()]
             return (
                 f"rounding in the objective, with numbers such as {max(numbers, default=1.0):.2g}, hides differences "
                 f"below {rounding:.1g}; leave constants inside its functions out, or choose other units"

@@ -218,8 +218,9 @@ class SumOfSmallest(fo.Objective):
 
     def expression(self, model):
         shares = model.share(fo.DominantShare())
-        t = model.variable(lower=0, upper=1)
-        below = model.variable(shares.shape, lower=0, upper=1)
+        most = model.instance.n_servers  # of a dominant share, where demands differ by server: 1 from each
+        t = model.variable(lower=0, upper=most)
+        below = model.variable(shares.shape, lower=0, upper=most)
         model.require("below", below >= t - shares)
         return self.k * t - cp.sum(below)
 

@@ -69,7 +69,7 @@ def _sums() -> tuple[type, ...]:
 
 def _dense(value: Any) -> Any:
     """A value as an array, also if it is a sparse matrix."""
-    return sp.csr_array(value).toarray() if sp.issparse(value) else value
+    return value.toarray() if hasattr(value, "toarray") else value
 
 
 def _taken(value: Any, node: cp.Expression) -> Any:

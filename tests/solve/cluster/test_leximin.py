@@ -538,7 +538,7 @@ def moved(answer: fo.Allocation) -> float:
 
 @pytest.mark.fast_methods
 def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels() -> None:
-    given, more = chain(106), 760  # and one user on servers of its own
+    given, more = chain(116), 760  # and one user on servers of its own
     n, m, servers = *given["demands"].shape, len(given["capacities"])
     demands, eligible = np.zeros((n + 1, m + 1)), np.zeros((n + 1, servers + more), dtype=bool)
     demands[:n, :m], demands[n, m], eligible[:n, :servers], eligible[n, servers:] = (
@@ -549,10 +549,10 @@ def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels
     )
     capacities = np.zeros((servers + more, m + 1))
     capacities[:servers, :m] = given["capacities"]
-    capacities[servers:, m] = np.random.default_rng(106).uniform(1, 50, more)
+    capacities[servers:, m] = np.random.default_rng(116).uniform(1, 50, more)
     instance = fo.Instance(demands, capacities, weights=[*given["weights"], 1], eligible=eligible)
     answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance)
-    apart = np.abs((answer.tasks / instance.weights)[:n] / chain_levels(106)[1] - 1).max()
+    apart = np.abs((answer.tasks / instance.weights)[:n] / chain_levels(116)[1] - 1).max()
     assert apart <= moved(answer) and 1e-6 < moved(answer) < 1
 
 

@@ -193,8 +193,12 @@ class ExactLevels(Evidence):
             ]
             exact = data.proved_levels(_fractions(self.point), duals)
             # Envy in a circle bounds each bundle by the next. Where all must be equal, rounding of one ratio makes
-            # zeros the only point: x_1 <= r_12 x_2 <= r_12 r_21 x_1 with a product below 1.
-            if rounded and not all(exact.values()):
+            # zeros the only point: x_1 <= r_12 x_2 <= r_12 r_21 x_1 with a product below 1. Rows with another right
+            # side than 0, such as a least total, have no such circles.
+            ratios = any(
+                not right and min(row.values()) < 0 < max(row.values()) for row, right, _ in data.further if row
+            )
+            if rounded and ratios and not all(exact.values()):
                 raise _NotProved("a level is 0, perhaps since rounded rows contradict each other")
             gap = distance(program, data, exact, tasks)
         except _NotProved:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import clusters
 import cuts
 import leximin
 import numpy as np
@@ -25,6 +24,7 @@ import overhead
 import rates
 from common import arguments, median, show
 
+import clusters
 import fairopt as fo
 from fairopt.proof import gate
 

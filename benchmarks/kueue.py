@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from common import arguments, show
+from fairopt_clusters.quotas.quotas import quotas_of
 from oracle.kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo
 from fairopt.cli.commands import named
 from fairopt.io.documents import data_of_text
 from fairopt.io.quantities import quantity
-from fairopt.operate.quotas import quotas_of
 
 NEAR = 1e-6
 Object = dict[str, Any]

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 from common import arguments, show
+from fairopt_clusters.quotas.present import read_quotas
 
 import fairopt as fo
-from fairopt.io.quotas.present import read_quotas
 
 POLICIES: dict[str, Any] = {"hdrf": fo.HDRF(), "drf": fo.DRF(), "most-tasks": fo.MostTasks(), "nash": fo.NashWelfare()}
 ENDINGS = {"csv": "csv", "kubernetes": "yaml", "kueue": "yaml", "slurm": "sh"}

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from common import arguments, show
+from fairopt_clusters.quotas.accounts import read_sacctmgr
 from oracle.slurm_cluster import Drawn, documents, drawn, shares_of_accounts
 
 import fairopt as fo
 from fairopt.cli.commands import named
-from fairopt.io.quotas.accounts import read_sacctmgr
 
 NEAR = 1e-6
 

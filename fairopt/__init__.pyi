@@ -22,7 +22,6 @@ from fairopt.instance import Instance as Instance
 from fairopt.online.jobs import Job as Job
 from fairopt.online.scheduler import Scheduler as Scheduler
 from fairopt.online.simulation import simulate as simulate
-from fairopt.operate.what_if import what_if as what_if
 from fairopt.policies.bargaining import KalaiSmorodinsky as KalaiSmorodinsky
 from fairopt.policies.bargaining import NashBargaining as NashBargaining
 from fairopt.policies.bottleneck import BottleneckFairness as BottleneckFairness
@@ -47,6 +46,7 @@ from fairopt.policy import Policy as Policy
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
+from fairopt.questions.what_if import what_if as what_if
 from fairopt.report.comparison import compare as compare
 from fairopt.runtime.progress import progress as progress
 from fairopt.scale.many import allocate_many as allocate_many

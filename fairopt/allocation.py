@@ -24,11 +24,11 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from fairopt_clusters.quotas.team_quotas import Quotas
 
     from fairopt.derivatives.level_prices import LevelPrices
     from fairopt.exact.interval import ExactBounds
-    from fairopt.operate.explanation import Explanation
-    from fairopt.operate.team_quotas import Quotas
+    from fairopt.questions.explanation import Explanation
 
 
 CHANGED = " as changed by hand"
@@ -589,7 +589,7 @@ class Allocation:
         nlp,cpu,,12,
         nlp,gpu,,3,
         """
-        made = later("fairopt.operate.quotas:quotas_of")(
+        made = later("fairopt_clusters.quotas.quotas:quotas_of")(
             self,
             format,
             by=by,
@@ -663,7 +663,7 @@ class Allocation:
         >>> fo.MostTasks().allocate(pool.with_task_limits({"web": 20})).explain("batch").sentences[0]
         'batch stops at 1 task because net is full; web uses it too.'
         """
-        return later("fairopt.operate.explain:explain")(self, name, time_limit)
+        return later("fairopt.questions.explain:explain")(self, name, time_limit)
 
     def __repr__(self) -> str:
         name = label(self.policy)

@@ -15,6 +15,9 @@ from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairopt_clusters.read.clusterdata import read_clusterdata
+from fairopt_clusters.read.openb import read_openb
+
 from fairopt.errors import OutOfTime, within_memory
 from fairopt.instance import Instance
 from fairopt.instance.parts import merged_within_limits
@@ -25,20 +28,18 @@ from fairopt.instances.library.library import Library, library
 from fairopt.instances.random import log_uniform
 from fairopt.io import csv_folder, parquet
 from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
-from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.notes import Arguments
-from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
+    from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
     from fairopt.io.documents import Document
-    from fairopt.io.queues.tree import Queue, QueueTree
 
 __all__ = [
     "Agreement",
@@ -74,7 +75,7 @@ _MOVED = {  # files of the repository, in benchmarks/papers; for one version
 def __getattr__(name: str) -> Any:
     """The classes of queues, which need pydantic; and where names are that left the package."""
     if name in ("Queue", "QueueTree"):
-        from fairopt.io.queues import tree
+        from fairopt_clusters.read.queues import tree
 
         return getattr(tree, name)
     where = f": it is now in benchmarks/papers/{_MOVED[name]} of its repository" if name in _MOVED else ""
@@ -370,7 +371,7 @@ def kubernetes(
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
     (('batch/0.5 cpu', 'web/0.5 cpu'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
-    from fairopt.io.kubernetes.reader import read_kubernetes
+    from fairopt_clusters.read.kubernetes.reader import read_kubernetes
 
     further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
     with _in_time(time_limit, nodes, pods, *further):
@@ -485,7 +486,7 @@ def slurm(
     array([[ 8., 32.,  1.],
            [32., 64.,  0.]])
     """
-    from fairopt.io.slurm.reader import read_slurm
+    from fairopt_clusters.read.slurm.reader import read_slurm
 
     with _in_time(time_limit, nodes, jobs, associations):
         return _instance_of(read_slurm(nodes, jobs, associations, users=users, tasks=tasks, merge=merge))
@@ -663,7 +664,7 @@ def gavel_throughputs(path: str | os.PathLike[str], gpus: int = 1) -> pd.DataFra
     job
     A3C  2.5   4.0
     """
-    from fairopt.io.gavel import read_gavel
+    from fairopt_clusters.read.gavel import read_gavel
 
     return pandas().DataFrame(read_gavel(path, gpus)).fillna(0.0).rename_axis("job")
 
@@ -701,7 +702,7 @@ def queues(path: str | os.PathLike[str]) -> QueueTree:
     >>> [(queue.name, queue.parent, queue.weight) for queue in fo.datasets.queues(file).queues]
     [('root.ml', '', 2.0), ('root.ml.nlp', 'root.ml', 1.0)]
     """
-    from fairopt.io.queues.reader import tree_of_file
+    from fairopt_clusters.read.queues.reader import tree_of_file
 
     return tree_of_file(path)
 

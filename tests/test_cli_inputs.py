@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import yaml
+from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.io.kubernetes.kueue import read_cluster_queues
 
 NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
 POD = {

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import browser, measured
+from fairopt_clusters.report import page as cluster_page
+from fairopt_clusters.report import words as cluster_words
+from fairopt_clusters.report.cluster import ClusterReport, _findings, cluster_report
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.io import saving
-from fairopt.operate.purchases import purchases
-from fairopt.report import cluster_page, cluster_words
-from fairopt.report.cluster import ClusterReport, _findings, cluster_report
+from fairopt.questions.purchases import purchases
 from fairopt.runtime.clock import Clock
 
 NASTY = 'a<b>&"q"\n<script>x</script>'
@@ -326,7 +327,7 @@ def test_without_jinja2_the_pip_line_is_said_before_anything_is_solved(
 ) -> None:
     fo.datasets.write(CLUSTER, tmp_path / "now.json")
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    monkeypatch.setattr("fairopt.report.cluster.cluster_report", lambda *_, **__: pytest.fail("solved"))
+    monkeypatch.setattr("fairopt_clusters.report.cluster.cluster_report", lambda *_, **__: pytest.fail("solved"))
     result = CliRunner().invoke(app, ["report", str(tmp_path / "now.json"), "--out", str(tmp_path / "r.html")])
     assert result.exit_code == 2 and "pip install 'fairopt[report]'" in result.stderr
 

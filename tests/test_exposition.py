@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from fairopt_clusters.read.kubernetes.manifests import KINDS
+from fairopt_clusters.report.exposition import METRICS, PREFIX
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.io.kubernetes.manifests import KINDS
-from fairopt.report.exposition import METRICS, PREFIX
 
 CRON = Path(__file__).parents[1] / "docs" / "cron"
 # The fair answer of HDRF: half of the 10 GPUs to each team, and all of parse, which needs none: 5, 10 and 5 tasks.

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 
 import fairopt as fo
-from fairopt.operate.fitting import too_large, why_too_large
+from fairopt.questions.fitting import too_large, why_too_large
 from fairopt.testing import instances
 
 

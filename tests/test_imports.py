@@ -269,7 +269,7 @@ for words in (["--version"], ["solve", "pool", "-p", "drf"]):
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
         main()
     seen()
-    needed = ("fairopt.cli.", "fairopt.io.kubernetes.", "fairopt.io.slurm.")  # the last two have models of pydantic
+    needed = ("fairopt.cli.", "fairopt_clusters.read.kubernetes.", "fairopt_clusters.read.slurm.")  # the last two have models of pydantic
     print(*sorted(name for name in sys.modules if name.startswith(needed)), sep=",")
 print(said.getvalue())
 """

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import claims
-import clusters
 import deployed
 import hard
 import numpy as np
@@ -25,6 +24,7 @@ import papers
 from entries import Entry
 from solving import Wrong, answered, exact_bundles, notions
 
+import clusters
 import fairopt as fo
 from fairopt.instance import entries_of
 from fairopt.instances.library.answers import Answer

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from fairopt_clusters.commands.queues import SCHEDULERS
+from fairopt_clusters.schedulers import Volcano
+from fairopt_clusters.schedulers.search import TrialReport
+from fairopt_clusters.schedulers.trial import TRIALS
 
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, show_json, working, written
-from fairopt.cli.queues import SCHEDULERS
-from fairopt.deployed import Volcano
-from fairopt.deployed.search import TrialReport
-from fairopt.deployed.trial import TRIALS
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label

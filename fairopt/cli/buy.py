@@ -21,11 +21,11 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.parts import merged_within_limits
-from fairopt.operate.new_servers import NewServer
-from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
-from fairopt.operate.server_names import server_kinds, server_names, with_counts
 from fairopt.plots.gains import bars
 from fairopt.policy import accepted
+from fairopt.questions.new_servers import NewServer
+from fairopt.questions.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
+from fairopt.questions.server_names import server_kinds, server_names, with_counts
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from fairopt_clusters.report.exposition import prometheus
 
 from fairopt import datasets, networks
 from fairopt.blocks.constraints import Constraint
@@ -29,7 +30,6 @@ from fairopt.policies.registry import known_policies, named_constraint, named_fa
 from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
-from fairopt.report.exposition import prometheus
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.solve.form import solvers
 

@@ -22,7 +22,7 @@ from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import FOLDERS, written_at
 from fairopt.io.text_files import DASH
-from fairopt.operate.fitting import too_large, why_too_large
+from fairopt.questions.fitting import too_large, why_too_large
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"

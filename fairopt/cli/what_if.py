@@ -15,8 +15,8 @@ from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
-from fairopt.operate.changed import changed
-from fairopt.operate.what_if import answered
+from fairopt.questions.changed import changed
+from fairopt.questions.what_if import answered
 from fairopt.report import files
 from fairopt.report import what_if as report
 from fairopt.report.frames import csv_lines

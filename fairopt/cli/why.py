@@ -11,10 +11,10 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, asked
 from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working
-from fairopt.operate.explain import Explainer
-from fairopt.operate.explained_answer import subject_of
-from fairopt.operate.explanation import Explanation
 from fairopt.policy import accepted
+from fairopt.questions.explain import Explainer
+from fairopt.questions.explained_answer import subject_of
+from fairopt.questions.explanation import Explanation
 from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
 from fairopt.runtime.display import visible

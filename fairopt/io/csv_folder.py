@@ -31,8 +31,8 @@ def read_tables(
     found = _read(users, servers, demands, teams, labels)
     if queues is None:
         return found
-    from fairopt.io.queues.reader import tree_of_file  # which needs pydantic
-    from fairopt.io.queues.teams import with_queues
+    from fairopt_clusters.read.queues.reader import tree_of_file  # which needs pydantic
+    from fairopt_clusters.read.queues.teams import with_queues
 
     tree = tree_of_file(queues)
     if teams is not None:

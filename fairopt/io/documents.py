@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fairopt_clusters.read.snapshot import OBJECTS, objects_in, text_of_zip
+
 from fairopt.errors import InvalidInstance
 from fairopt.io.files import SNAPSHOT, is_of_manifests
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.snapshot import OBJECTS, objects_in, text_of_zip
 from fairopt.io.text_files import DASH, is_path, read_text, standard_input
 from fairopt.io.yaml_documents import documents_of_yaml
 

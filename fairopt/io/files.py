@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairopt_clusters.read.openb import PODS, SERVERS_FILE
+
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import TITLES
 from fairopt.io.notes import Arguments
-from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.text_files import DASH, about, is_path
 

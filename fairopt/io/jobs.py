@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from fairopt_clusters.read.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
+from fairopt_clusters.read.secured import ROUNDING_FACTOR
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
 from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
-from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
-from fairopt.io.secured import ROUNDING_FACTOR
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.times import are_dates, seconds_of
 from fairopt.runtime.arrays import Bool, Float, Indices

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any
 
+from fairopt_clusters.quotas.quota import matching
 from pydantic import PlainValidator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
-from fairopt.io.quotas.quota import matching
 
 _SUFFIXES = {
     **{suffix: Fraction(1000) ** k for k, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)},

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairopt_clusters.read.slurm.accounting import is_accounting, read_accounting
+
 from fairopt import datasets
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb, read_job_table, read_openb_jobs
 from fairopt.io.notes import Notes
-from fairopt.io.slurm.accounting import is_accounting, read_accounting
 from fairopt.online.jobs import Job
 
 

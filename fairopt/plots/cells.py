@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fairopt.instance import Instance
-from fairopt.operate.server_sums import capacity_of, part_of
 from fairopt.plots.common import Inches, number_in_cell
+from fairopt.questions.server_sums import capacity_of, part_of
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import shortened
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
 from fairopt.errors import InvalidBlock
-from fairopt.operate.what_if import GAINS, LOSES, Gains, WhatIf
 from fairopt.plots.common import (
     COLOURS,
     amount,
@@ -22,6 +21,7 @@ from fairopt.plots.common import (
     plain,
 )
 from fairopt.policy import label
+from fairopt.questions.what_if import GAINS, LOSES, Gains, WhatIf
 from fairopt.runtime.display import shortened, shorter, without_vendor
 
 MOST_GAINS, MOST_PURCHASES = 20, 12  # bars shown

@@ -10,7 +10,6 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.operate.server_sums import by_type
 from fairopt.plots.common import (
     GROUP,
     bar_style,
@@ -24,6 +23,7 @@ from fairopt.plots.common import (
     ticks_below,
 )
 from fairopt.plots.panels import Size, grow, legend_beside, panels_on
+from fairopt.questions.server_sums import by_type
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 

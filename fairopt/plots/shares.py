@@ -9,10 +9,10 @@ import numpy as np
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
-from fairopt.operate.team_sums import teams_shown
 from fairopt.plots.common import Inches, label_bars, plain
 from fairopt.plots.layers import by_largest, by_team
 from fairopt.plots.panels import Picture
+from fairopt.questions.team_sums import teams_shown
 from fairopt.runtime.display import shortened
 
 LEFT: dict[str, Any] = {

@@ -14,6 +14,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
+from fairopt_clusters.policies.fair_tree import FairTree
+from fairopt_clusters.policies.kueue import Kueue
+
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
@@ -24,9 +27,7 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
-from fairopt.policies.fair_tree import FairTree
 from fairopt.policies.hierarchical import HDRF
-from fairopt.policies.kueue import Kueue
 from fairopt.policies.parse import BLOCKS, parse_block, parse_policy
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from fairopt_clusters.report.words import in_use, plural
 
 from fairopt.allocation import Allocation
-from fairopt.operate.held import held_now, most_used
-from fairopt.operate.purchases import leading
-from fairopt.operate.team_sums import team_sums, teams_shown
-from fairopt.report.cluster_words import in_use, plural
+from fairopt.questions.held import held_now, most_used
+from fairopt.questions.purchases import leading
+from fairopt.questions.team_sums import team_sums, teams_shown
 from fairopt.report.held import held_columns, held_tables
 from fairopt.report.network import network_tables
 from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual

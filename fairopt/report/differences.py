@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.operate.differences import Diff
-from fairopt.operate.what_if import Gains
 from fairopt.policy import label
+from fairopt.questions.differences import Diff
+from fairopt.questions.what_if import Gains
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first
 from fairopt.report.what_if import NAME, both_answers, columns_of, gains_by, labels_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
-from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
+from fairopt.questions.what_if import Gains, WhatIf
 from fairopt.report.comparison import measured, proved
 from fairopt.report.frames import FrameColumns
 from fairopt.report.outcomes import Outcome

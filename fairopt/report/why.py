@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairopt.operate.explanation import KINDS, Binding, Explanation, listed
+from fairopt.questions.explanation import KINDS, Binding, Explanation, listed
 from fairopt.report.pages import page
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.display import shortened

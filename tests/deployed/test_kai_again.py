@@ -1,4 +1,4 @@
-"""KAI's division once more, in fractions, function by function as its source has it, against `fairopt.deployed.KAI`.
+"""KAI's division once more, in fractions, function by function as its source has it, against `fairopt_clusters.schedulers.KAI`.
 
 Another reading of ``resource_division.go`` at 72de64fc, which shares nothing with the first; witnesses of trials are
 judged by it too.
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.schedulers import KAI
+from fairopt_clusters.schedulers.draws import drawn
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import KAI
-from fairopt.deployed.draws import drawn
 
 UNLIMITED = Fraction(-1)
 

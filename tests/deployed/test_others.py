@@ -4,17 +4,17 @@ import random
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.schedulers import Kueue, Slurm, Volcano, YuniKorn
+from fairopt_clusters.schedulers.base import Deployed
+from fairopt_clusters.schedulers.cohorts import nodes_of
+from fairopt_clusters.schedulers.go_sort import stable_in_go
+from fairopt_clusters.schedulers.replay import admissions
+from fairopt_clusters.schedulers.yunikorn import fair_share
 from oracle.hdrf import started
 
 import fairopt as fo
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import Kueue, Slurm, Volcano, YuniKorn
-from fairopt.deployed.base import Deployed
-from fairopt.deployed.cohorts import nodes_of
-from fairopt.deployed.go_sort import stable_in_go
-from fairopt.deployed.replay import admissions
-from fairopt.deployed.yunikorn import fair_share
-from fairopt.io.queues.tree import Workload
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.schedulers import Kueue
+from fairopt_clusters.schedulers.arrivals import arrivals, preemption_by_rules
+from fairopt_clusters.schedulers.cohorts import exact, nodes_of
+from fairopt_clusters.schedulers.draws import Case, legal, shrunk
+from fairopt_clusters.schedulers.preemption import FINAL, INITIAL
+from fairopt_clusters.schedulers.replay import Cycle, Replay
+from fairopt_clusters.schedulers.search import trials_of
+from fairopt_clusters.schedulers.smallest import by_rules, of_any
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import Kueue
-from fairopt.deployed.arrivals import arrivals, preemption_by_rules
-from fairopt.deployed.cohorts import exact, nodes_of
-from fairopt.deployed.draws import Case, legal, shrunk
-from fairopt.deployed.preemption import FINAL, INITIAL
-from fairopt.deployed.replay import Cycle, Replay
-from fairopt.deployed.search import trials_of
-from fairopt.deployed.smallest import by_rules, of_any
-from fairopt.io.queues.tree import Workload
 
 OWN = {"withinClusterQueue": "LowerOrNewerEqualPriority"}
 LOOP = QueueTree("Kueue", (Queue("all"), *(Queue(name, "all", guarantee={"cpu": 10}, notes=OWN) for name in "ab")))

@@ -1,6 +1,6 @@
 """Volcano's plugin ``proportion`` once more, in fractions, as ``proportion.go`` at ed72c7c8 has it.
 
-Another reading, which shares nothing with `fairopt.deployed.Volcano`; witnesses of trials are judged by it too.
+Another reading, which shares nothing with `fairopt_clusters.schedulers.Volcano`; witnesses of trials are judged by it too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.schedulers import Volcano
+from fairopt_clusters.schedulers.draws import drawn
 
 from fairopt.datasets import Queue, QueueTree
-from fairopt.deployed import Volcano
-from fairopt.deployed.draws import drawn
 
 LEAST = {"cpu": Fraction(1, 10_000), "memory": Fraction(1, 10 * 2**30)}  # 0.1 of a thousandth, and of a byte
 MUCH = Fraction(10**9)

@@ -148,7 +148,7 @@ def read_in_parts(tmp_path, monkeypatch):
     """Read events from a folder of files of two, sorting after each."""
 
     def make(events, **options):
-        monkeypatch.setattr("fairopt.io.clusterdata._ROWS", 1)
+        monkeypatch.setattr("fairopt_clusters.read.clusterdata._ROWS", 1)
         folder = tmp_path / "instance_events"
         folder.mkdir()
         for k in range(0, len(events), 2):

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.secured import Limit, Owed, Quota, Users
+from fairopt_clusters.read.secured import secured as secured_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from fairopt.io.secured import Limit, Owed, Quota, Users
-from fairopt.io.secured import secured as secured_by
 
 ON = np.array([True])
 

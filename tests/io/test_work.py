@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.work import Work, arguments_of_work
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import Notes, counted
-from fairopt.io.work import Work, arguments_of_work
 
 CLUSTER = {"resources": ["cpu", "gpu"], "capacities": [[16, 4], [16, 0], [0, 0]], "servers": ["s1", "s2", "s3"]}
 FIRST = np.array([True, False, False])
@@ -51,7 +51,7 @@ def test_equal_requests_are_one_user_each_when_asked_for():
 def test_too_many_requests_are_averaged_but_for_pieces_such_as_gpus(monkeypatch):
     work = [Work("a", (1, 2)), Work("a", (3, 2), None, 3), Work("a", (3, 1), None, 1, "", held={0: 1})]
     assert made(*work, tasks="auto").demands.tolist() == made(*work, tasks="shapes").demands.tolist()
-    monkeypatch.setattr("fairopt.io.work.MOST_SHAPES", 2)
+    monkeypatch.setattr("fairopt_clusters.read.work.MOST_SHAPES", 2)
     instance = made(*work, tasks="auto")
     assert instance.users == ("a/2 gpu", "a/1 gpu") and instance.demands.tolist() == [[2.5, 2], [3, 1]]
     how = "--tasks shapes (in Python tasks='shapes') keeps them separate"

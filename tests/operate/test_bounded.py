@@ -8,13 +8,13 @@ from math import ceil, floor
 import numpy as np
 import pytest
 import yaml
+from fairopt_clusters.quotas.bounded import spread
+from fairopt_clusters.quotas.quotas import quotas_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fairopt as fo
-from fairopt.operate.bounded import spread
-from fairopt.operate.quotas import quotas_of
 
 GPU = "nvidia.com/gpu"
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.instance.limits import Limit
-from fairopt.operate.differences import EQUAL, _with_jobs, _with_old_weights
+from fairopt.questions.differences import EQUAL, _with_jobs, _with_old_weights
 
 POOL = fo.Instance([[1], [1]], [12], users=["a", "b"], resources=["cpu"])
 CLUSTER: dict[str, Any] = {

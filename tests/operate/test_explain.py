@@ -8,7 +8,7 @@ from oracle.explained import check
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
-from fairopt.operate.raised import SolvedAgain
+from fairopt.questions.raised import SolvedAgain
 
 
 def pool(**given: Any) -> fo.Instance:
@@ -62,7 +62,7 @@ def test_a_resource_is_named_with_its_servers_and_unit() -> None:
 
 
 def test_many_full_capacities_of_one_resource_are_raised_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairopt.operate.explain.MOST_ROWS", 1)
+    monkeypatch.setattr("fairopt.questions.explain.MOST_ROWS", 1)
     servers = fo.Instance([[1], [1]], [[4], [6]], users=["a", "b"], resources=["gpu"], servers=["m", "n"])
     (gpu,) = (b for b in fo.DRF().allocate(servers).explain("a").binding if b.kind == "resource")
     assert (gpu.servers, gpu.amount, gpu.gain) == (("m", "n"), 10.0, pytest.approx(0.5))

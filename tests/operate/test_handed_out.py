@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from fairopt_clusters.quotas.handed_out import handed_out
 
 import fairopt as fo
-from fairopt.operate.handed_out import handed_out
 
 
 def two_servers(**changes):

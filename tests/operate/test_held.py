@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.operate.held import held_now
+from fairopt.questions.held import held_now
 from fairopt.report.held import held_sentence, held_sentences, held_tables
 from fairopt.report.pages import allocation_page
 from fairopt.report.tables import describe

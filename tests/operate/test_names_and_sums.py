@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from fairopt_clusters.quotas.quota import counts_gpus
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import innermost_first
-from fairopt.io.quotas.quota import counts_gpus
-from fairopt.operate.explanation import listed, number
-from fairopt.operate.server_names import server_kinds, server_names
-from fairopt.operate.server_sums import part_of
-from fairopt.operate.team_sums import guaranteed_units, team_sums
+from fairopt.questions.explanation import listed, number
+from fairopt.questions.server_names import server_kinds, server_names
+from fairopt.questions.server_sums import part_of
+from fairopt.questions.team_sums import guaranteed_units, team_sums
 from fairopt.runtime.display import of_units, unit_shown, without_vendor
 from fairopt.runtime.hostlists import names_of
 

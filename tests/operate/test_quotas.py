@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.quotas.cluster_queues import InputQueues
+from fairopt_clusters.quotas.quotas import rounded_within
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.io.quotas.cluster_queues import InputQueues
-from fairopt.operate import Quota
-from fairopt.operate.quotas import rounded_within
+from fairopt.questions import Quota
 from fairopt.solve.whole.integer import IntegerSearch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.quotas.cluster_queues import InputQueues
+from fairopt_clusters.quotas.quotas import quotas_of
 
 import fairopt as fo
 from fairopt.io.documents import data_of_text
-from fairopt.io.quotas.cluster_queues import InputQueues
-from fairopt.operate.quotas import quotas_of
 
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
 

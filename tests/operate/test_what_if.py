@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.operate.changed import changed
 from fairopt.plots.gains import gains as picture
+from fairopt.questions.changed import changed
 from fairopt.report.what_if import certificates, what_if_page, what_if_tables
 from tests.pictures import legible
 

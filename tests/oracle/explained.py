@@ -16,8 +16,8 @@ import numpy as np
 
 import fairopt as fo
 from fairopt.errors import Infeasible, NotCertified
-from fairopt.operate.explain import Explainer
-from fairopt.operate.explanation import Binding, Explanation
+from fairopt.questions.explain import Explainer
+from fairopt.questions.explanation import Binding, Explanation
 from oracle.hierarchy import Problem, drawn, filled
 
 GAINS, STAYS = 1e-5, 3e-5  # relative changes of a level that are a gain, and that are none

@@ -175,7 +175,7 @@ def audit(
                 raise InvalidBlock(f"{option} is of instances; of {label(policy)} queues are drawn, so leave it out")
         require_whole(max_examples, "max_examples")
         require_whole(seed, "seed", 0)
-        of_queues = later("fairopt.deployed.search:audit_scheduler")
+        of_queues = later("fairopt_clusters.schedulers.search:audit_scheduler")
         return of_queues(
             policy, properties, instances, max_examples=max_examples, seed=seed, found=found, time_limit=time_limit
         )

@@ -1,11 +1,11 @@
 """Slices of GPUs that servers offer under the name of whole ones, and GPUs of several models."""
 
 import pytest
+from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.read.kubernetes.gpus import slice_of
+from fairopt_clusters.read.kubernetes.objects import Node
 
 import fairopt as fo
-from fairopt.io.kubernetes.gpus import slice_of
-from fairopt.io.kubernetes.objects import Node
-from fairopt.operate.quotas import quotas_of
 
 GPU = "nvidia.com/gpu"
 A100, MIG = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from kube_cluster import GPU, GPU_TOLERATION, container, pod
 
 import fairopt as fo
 from fairopt.datasets import kubernetes, read
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes.kueue import read_cluster_queues
-from fairopt.operate.quotas import quotas_of
 
 BETA1, BETA2 = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
 

@@ -5,8 +5,8 @@ from kube_cluster import GPU, pod
 from test_kueue import cohort, flavor, local, made, node, queue, said, spec, workload
 
 import fairopt as fo
-from fairopt.operate.changed import changed
 from fairopt.policies import Kueue
+from fairopt.questions.changed import changed
 
 
 def cells(name, cohort_name=None, *, kind="ClusterQueue", parent=None, resources=("cpu",), weight=None, **by_flavor):

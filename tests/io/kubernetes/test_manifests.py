@@ -6,16 +6,16 @@ import random
 
 import pytest
 import yaml
+from fairopt_clusters.quotas.gangs import read_gangs
+from fairopt_clusters.read.kubernetes.additions import Additions
+from fairopt_clusters.read.kubernetes.kueue import KueueObjects
+from fairopt_clusters.read.kubernetes.manifests import KINDS, with_manifests
+from fairopt_clusters.read.kubernetes.reader import read_list
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import objects_of
-from fairopt.io.kubernetes.additions import Additions
-from fairopt.io.kubernetes.kueue import KueueObjects
-from fairopt.io.kubernetes.manifests import KINDS, with_manifests
-from fairopt.io.kubernetes.reader import read_list
 from fairopt.io.notes import Notes
-from fairopt.io.quotas.gangs import read_gangs
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 

@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import kube_oracle
 import pytest
+from fairopt_clusters.read.kubernetes.objects import PodSpec
+from fairopt_clusters.read.kubernetes.placement import Taint
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_cluster import container, required
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked
-from fairopt.io.kubernetes.objects import PodSpec
-from fairopt.io.kubernetes.placement import Taint
 
 
 def asked(**spec):

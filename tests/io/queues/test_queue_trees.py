@@ -4,11 +4,11 @@ import json
 import random
 
 import pytest
+from fairopt_clusters.read.queues.reader import tree_of_file
+from fairopt_clusters.read.queues.teams import labels_of
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.queues.reader import tree_of_file
-from fairopt.io.queues.teams import labels_of
-from fairopt.io.queues.tree import Queue, QueueTree
 
 KAI = """
 apiVersion: scheduling.run.ai/v2

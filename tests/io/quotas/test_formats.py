@@ -5,17 +5,17 @@ import shlex
 
 import pytest
 import yaml
+from fairopt_clusters.quotas.accounts import to_sacctmgr
+from fairopt_clusters.quotas.cluster_queues import to_cluster_queues, to_patches
+from fairopt_clusters.quotas.objects import yaml_list
+from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
+from fairopt_clusters.quotas.quota import Quota, to_csv
+from fairopt_clusters.quotas.resource_quotas import to_resource_quotas
+from fairopt_clusters.read.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
-from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import to_cluster_queues, to_patches
-from fairopt.io.quotas.objects import yaml_list
-from fairopt.io.quotas.present import quotas_of_input, read_quotas
-from fairopt.io.quotas.quota import Quota, to_csv
-from fairopt.io.quotas.resource_quotas import to_resource_quotas
 
 ROWS = [
     Quota("vision", "cpu", "", 1.5, "core"),

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from fairopt_clusters.quotas.gangs import read_gangs
 from typer.testing import CliRunner
 
 from fairopt.cli import app
-from fairopt.io.quotas.gangs import read_gangs
 
 GPU = "nvidia.com/gpu"
 

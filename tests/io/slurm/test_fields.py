@@ -1,11 +1,11 @@
 """Values as Slurm writes them, against independent readings."""
 
 import pytest
+from fairopt_clusters.read.slurm.fields import array_tasks, satisfies
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.slurm.fields import array_tasks, satisfies
 
 RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 7)), min_size=1, max_size=5)
 

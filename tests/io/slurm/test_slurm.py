@@ -246,7 +246,7 @@ def test_held_by_an_account_is_what_runs_and_no_mean_with_what_waits(monkeypatch
     runs = job(job_state="RUNNING", nodes="n1", tres_req_str="cpu=1,mem=1G,node=1")
     jobs = [runs, job(job_id=8, tres_req_str="cpu=63,mem=1G,node=1")]
     assert cluster(*jobs).held_units.sum(axis=0).tolist() == [1, 1]
-    monkeypatch.setattr("fairopt.io.work.MOST_SHAPES", 1)
+    monkeypatch.setattr("fairopt_clusters.read.work.MOST_SHAPES", 1)
     averaged = cluster(*jobs)
     assert averaged.held_units.tolist() == [[32, 1]] and averaged == cluster(*jobs, tasks="mean")
     assert said(averaged, "of 1 owner with averaged requests, what runs counts with these means too (bio)")

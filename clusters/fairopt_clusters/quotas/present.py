@@ -1,0 +1,113 @@
+"""Reads present quotas from any file that holds some, what a writer of quotas wrote, and what an input has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.documents import data_of_text, documents_of, objects_of
+from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.text_files import DASH, read_text
+from fairopt_clusters.quotas.accounts import cluster_of, read_associations, read_sacctmgr
+from fairopt_clusters.quotas.cluster_queues import read_cluster_queue_quotas
+from fairopt_clusters.quotas.quota import Quota, read_csv
+from fairopt_clusters.quotas.resource_quotas import read_resource_quotas
+from fairopt_clusters.read.kubernetes.objects import at_places
+
+EXPECTED = (
+    "expected quotas that fairopt wrote, or the output of kubectl get resourcequotas -A -o json, kubectl get "
+    "clusterqueues -o json, or sacctmgr show associations --json"
+)
+_READERS = {
+    "ResourceQuota": (read_resource_quotas, "kubernetes"),
+    "ClusterQueue": (read_cluster_queue_quotas, "kueue"),
+}
+# kinds beside ClusterQueues, and with which they are read
+_BESIDE = {"Cohort": "ClusterQueue", "ResourceFlavor": None, "LocalQueue": None}
+_OF_INPUT = {"kubernetes": "resourcequotas.json", "kueue": "clusterqueues.json", "slurm": "associations.json"}
+
+
+def read_quotas(path: str | os.PathLike[str]) -> tuple[list[Quota], str]:
+    """The quotas in a file, and their format: CSV, lines of sacctmgr, or JSON or YAML of Kubernetes, Kueue or Slurm."""
+    name = os.fspath(path)
+    if name.lower().endswith(".csv"):
+        return read_csv(path), "csv"
+    text = read_text(path, EXPECTED)
+    if text.lstrip().startswith("{"):
+        return _quotas_of(json_of_text(text, name, EXPECTED), name)
+    words = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip() and not line.startswith("#")}
+    if words <= {"sacctmgr"}:
+        return read_sacctmgr(text, name), "slurm"
+    return _quotas_of(data_of_text(text, name, EXPECTED, as_yaml=True), name)
+
+
+def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -> tuple[list[Quota], str] | None:
+    """The present quotas that an input of `fairopt.read` has, of a format or of any; None if it has none.
+
+    They are in a file of a folder, such as ``resourcequotas.json``, or in the one document of the input.
+    """
+    formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
+    for document, name in documents_of(source, [_OF_INPUT[one] for one in formats], EXPECTED):
+        if "associations" in document or isinstance(document.get("items"), list):
+            found, of = _quotas_of(document, name, formats)
+            if found:
+                return found, of
+    return None
+
+
+def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[Mapping[str, Any]] | None:
+    """The ResourceQuotas as given in an input of `fairopt.read`, or in a file of them; None if it has none."""
+    if source is None:
+        return None
+    documents = documents_of(source, [_OF_INPUT["kubernetes"]], EXPECTED)
+    found = [
+        item
+        for document, name in documents
+        if isinstance(document.get("items"), list) or document.get("kind") == "ResourceQuota"
+        for kind, item, _ in _items(document, name)
+        if kind == "ResourceQuota"
+    ]
+    known = bool(documents) and not isinstance(source, Mapping) and os.fspath(source) != DASH and Path(source).is_dir()
+    return found if found or known else None
+
+
+def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tuple[list[Quota] | None, str]:
+    """The limits of accounts of Slurm in an input of `fairopt.read` or a file, None without any; and its cluster."""
+    if source is None:
+        return None, ""
+    if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".sh", ".txt"):
+        return read_sacctmgr(read_text(source, EXPECTED), os.fspath(source)), ""
+    documents = documents_of(source, [_OF_INPUT["slurm"]], EXPECTED)
+    found = [(document, name) for document, name in documents if "associations" in document]
+    limits = [quota for document, name in found for quota in read_associations(document, name)]
+    return (limits, cluster_of(found[0][0])) if found else (None, "")
+
+
+def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:
+    """The quotas in an object or a list of objects of Kubernetes, or in associations of Slurm, and their format.
+
+    With ``formats`` only these are read, and other objects are left out.
+    """
+    if "associations" in document:
+        return (read_associations(document, name) if formats is None or "slurm" in formats else []), "slurm"
+    kinds = dict.fromkeys(kind for kind, _, _ in _items(document, name))
+    for kind in kinds:
+        if formats is None and kind not in _READERS and kind not in _BESIDE:
+            raise InvalidInstance(f"{name} holds objects of kind {shown(kind)}; {EXPECTED}")
+    for kind, (read, format) in _READERS.items():
+        if kind in kinds and (formats is None or format in formats):
+            items = _items(document, name)
+            return read([(item, place) for one, item, place in items if kind in (one, _BESIDE.get(one))], name), format
+    return [], "kubernetes"
+
+
+def _items(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """The objects with their kinds and places."""
+    items = document.get("items")
+    if not isinstance(items, list) and document.get("kind") not in _READERS:
+        raise InvalidInstance(f"{name}: items {'is missing' if items is None else f'is {shown(items)}'}; {EXPECTED}")
+    for item, place in at_places(objects_of([(document, "")], name)):
+        yield str(item.get("kind") or ""), item, place or "the object"

@@ -1,0 +1,79 @@
+"""Tables of quotas of teams, and of their difference from present ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fairopt.report.tables import Column, Table, numbers
+from fairopt.runtime.display import shortened
+from fairopt_clusters.quotas.quota import Quota
+from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
+
+FORMAT = "fairopt.quotas/1"
+
+
+def quotas_tables(quotas: Quotas) -> list[Table]:
+    """A table for each resource, with teams as rows; of several flavors with one column for each."""
+    return [_table(resource, unit, quotas) for resource, unit in _resources(quotas.rows).items()]
+
+
+def _resources(rows: Sequence[Quota | Change]) -> dict[str, str]:
+    return {row.resource: row.unit for row in rows}
+
+
+def _table(resource: str, unit: str, quotas: Quotas) -> Table:
+    rows = [row for row in quotas.rows if row.resource == resource]
+    teams, flavors = [*dict.fromkeys(row.team for row in rows)], [*dict.fromkeys(row.flavor for row in rows)]
+    amounts = {(row.team, row.flavor): row.amount for row in rows}
+    columns = [
+        Column(
+            flavor or ("in all" if len(flavors) > 1 else "quota"),
+            numbers([amounts.get((team, flavor), np.nan) for team in teams]),
+        )
+        for flavor in flavors
+    ]
+    if len(flavors) > 1 and "" not in flavors:
+        totals = [sum(amounts.get((team, flavor), 0.0) for flavor in flavors) for team in teams]
+        columns.append(Column("in all", numbers(totals)))
+    title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
+    return Table(title, Column(quotas.by, shortened(teams), right=False), [columns])
+
+
+def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
+    """A table for each resource: present quotas, new ones, the change, and what is held."""
+    out = []
+    for resource, unit in _resources(changes.rows).items():
+        rows = [row for row in changes.rows if row.resource == resource]
+        columns: list[Column] = []
+        if any(row.flavor for row in rows):
+            columns.append(Column("servers", [row.flavor or "all" for row in rows], right=False))
+        headers = ["owed"] * any(row.owed is not None for row in rows) + ["present", "new", "change", "held"]
+        amounts = [getattr(row, header) for header in headers for row in rows]
+        texts = numbers([np.nan if amount is None else amount for amount in amounts])  # with the same decimals
+        for k, header in enumerate(headers):
+            columns.append(Column(header, texts[k * len(rows) : (k + 1) * len(rows)]))
+        title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
+        out.append(Table(title, Column(by, shortened([row.team for row in rows]), right=False), [columns]))
+    return out
+
+
+def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None) -> dict[str, Any]:
+    """Quotas as plain data, with their text unless they are in CSV."""
+    out: dict[str, Any] = {
+        "format": FORMAT,
+        "policy": policy,
+        "blocks": blocks,
+        "by": quotas.by,
+        "target": quotas.format,
+        "quotas": [asdict(row) for row in quotas.rows],
+        "notes": list(quotas.notes),
+        "text": quotas.text(),
+    }
+    if changes is not None:
+        out["changes"] = [asdict(row) | {"change": row.change, "over": row.is_over} for row in changes.rows]
+        out["change_notes"] = list(changes.notes)
+    return out

@@ -1,0 +1,139 @@
+"""The queues in a file of another scheduler, known by what it holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.documents import data_of_file, data_of_text, documents_in_folder, objects_of
+from fairopt.io.files import SNAPSHOT
+from fairopt.io.json_text import shown
+from fairopt.io.text_files import read_text
+from fairopt.io.yaml_documents import documents_of_yaml
+from fairopt_clusters.read.queues import kueue, yarn
+from fairopt_clusters.read.queues.kubernetes_objects import LABELS, trees_of_objects
+from fairopt_clusters.read.queues.pods import with_work
+from fairopt_clusters.read.queues.tree import QueueTree
+from fairopt_clusters.read.queues.yarn import place_of, root_of
+from fairopt_clusters.read.slurm import accounts
+
+_EXPECTED = "expected queues of KAI, Kueue, Volcano, YuniKorn or YARN, or accounts of Slurm"
+_XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
+
+
+def tree_of_text(text: str, name: str) -> QueueTree | None:
+    """The queues in a text that is neither JSON nor YAML, None if it holds none."""
+    if text.lstrip().startswith("<"):
+        root = root_of(text, name)
+        if root.tag == "allocations":
+            return yarn.tree_of(root, name)
+        if root.tag == "configuration" and yarn.is_capacity_scheduler(root):
+            return yarn.tree_of_capacities(root, name)
+        raise InvalidInstance(f"{place_of(root, name)}: <{root.tag}> is not read; give YARN's {_XML}")
+    if accounts.is_dump(text):
+        return accounts.tree_of(accounts.of_dump(text, name), name)
+    if accounts.is_shares(text):
+        return accounts.tree_of(accounts.of_shares(text, name), name)
+    return None
+
+
+def tree_of_documents(documents: Iterable[tuple[Any, str]], of_kueue: bool = False) -> QueueTree | None:
+    """The queues in documents of JSON or YAML, given with their places, None if they hold none.
+
+    Those of Kueue only if asked for, since instances have them from elsewhere.
+    """
+    objects = list[tuple[Mapping[str, Any], str]]()
+    found = list[QueueTree]()
+    for data, place in documents:
+        if isinstance(data, Mapping) and (shares := accounts.of_shares_in_json(data)) is not None:
+            found.append(accounts.tree_of(shares, place))
+        elif isinstance(data, Mapping):
+            items = objects_of([(data, "")], place)["items"]
+            objects += [(one, f"{place}: {at}" if at else place) for one, at in zip(items, items.places, strict=True)]
+    found += trees_of_objects(objects)
+    if of_kueue and (clusters := kueue.tree_of(objects)) is not None:
+        found.append(clusters)
+    if len(found) > 1:
+        names = " and ".join(tree.scheduler for tree in found)
+        raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
+    return found[0] if found else None
+
+
+def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
+    """The queues in a file of any format, or in the files of YAML and JSON in a folder.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "fair-scheduler.xml"
+    >>> _ = file.write_text('<allocations><queue name="ml"><weight>2</weight></queue></allocations>')
+    >>> [(queue.name, queue.weight) for queue in tree_of_file(file).queues]
+    [('root.ml', 2.0)]
+    """
+    return tree_and_objects(path)[0]
+
+
+def tree_and_objects(path: str | os.PathLike[str]) -> tuple[QueueTree, dict[str, Any]]:
+    """The queues of `tree_of_file`, and the list of the objects in a file of JSON or YAML, which is read once."""
+    name, between = os.fspath(path), ", "
+    if os.path.isdir(path):
+        documents, between = documents_in_folder(Path(path)), "/"
+    elif name.lower().endswith(SNAPSHOT):
+        documents = [(data_of_file(path, _EXPECTED), "")]
+    else:
+        text = read_text(path, _EXPECTED)
+        if (found := tree_of_text(text, name)) is not None:
+            return found, objects_of([], name)
+        documents = _documents(text, name)
+    found = tree_of_documents([(data, f"{name}{between * bool(at)}{at}") for data, at in documents], of_kueue=True)
+    if found is None:
+        where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
+        raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
+    objects = objects_of([one for one in documents if isinstance(one[0], Mapping)], name)
+    return with_work(found, objects, name) if found.scheduler in LABELS else found, objects
+
+
+def _documents(text: str, name: str) -> list[tuple[Any, str]]:
+    """The documents of JSON or YAML in a text, with their places in it."""
+    if text.lstrip().startswith("{"):
+        return [(data_of_text(text, name, _EXPECTED, False), "")]
+    found = documents_of_yaml(text, name)
+    return [(data, f"document {number}" if len(found) > 1 else "") for data, number in found]
+
+
+def refuse_text(path: Path) -> None:
+    """Say what a file of queues or servers alone holds, and what is missing; nothing of other files."""
+    from fairopt_clusters.read.slurm.texts import document_of_text
+
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
+    if (tree := tree_of_text(text, name)) is not None:
+        raise without_jobs(tree, name, False)
+    found = document_of_text(text, name)
+    if found is not None and "nodes" in found:
+        n = len(found["nodes"])
+        raise InvalidInstance(
+            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
+            "(squeue --json) in the same folder, and give the folder"
+        )
+
+
+def refuse_document(data: Mapping[str, Any], name: str) -> None:
+    """The same of a document of JSON or YAML that is no list of objects."""
+    if "kind" not in data and (tree := tree_of_documents([(data, name)])) is not None:
+        raise without_jobs(tree, name, False)
+
+
+def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:
+    """The error about queues without anything to share among them: what there is, and what is missing."""
+    top = [queue.name for queue in tree.queues if not queue.parent]
+    listed = ", ".join(top[:5]) + (", ..." if len(top) > 5 else "")
+    pods = "the pods or jobs of the queues in the same list or folder"
+    pods += "" if capacity or tree.total() else ", and servers (nodes, or --capacity cpu=64)"
+    missing = {
+        "Slurm": "jobs.json (squeue --json) and slurm.conf or nodes.json in the same folder, and give the folder",
+        "YARN": "a folder with users.csv, whose column team names the queues, and servers.csv",
+    }.get(tree.scheduler.partition(" ")[0], pods)
+    return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}")

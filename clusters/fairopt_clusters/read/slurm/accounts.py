@@ -1,0 +1,240 @@
+"""Slurm's accounts and their fairshares as a tree, from any output of ``sacctmgr`` and ``sshare``.
+
+``sacctmgr dump``, ``sshare -l -P`` and ``sshare --json`` become the document of ``sacctmgr show associations --json``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Part, checked, shown
+from fairopt.io.notes import Notes
+from fairopt_clusters.read.queues.teams import labels_of, note_rest
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
+from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, tres, tres_of_list, whole
+
+_ROOT = "root"
+_LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*'?([^':]+)'?\s*(?::(.*))?")
+_OPTION = re.compile(r"([A-Z][A-Za-z]*)=('[^']*'|.*?)(?=:[A-Z][A-Za-z]*=|$)")  # types such as gpu:a100 have colons too
+_AS_PARENT = 0x7FFFFFFF  # SLURMDB_FS_USE_PARENT of slurmdb.h: the account competes as part of its parent
+_NOT_MODELLED = re.compile("(Max|Grp(?!TRES$)|Min|Def|QOS|Priority)")  # options of accounts that are limits or rules
+_OF_PARENT, _OF_USERS = "the fairshare of the parent", "different fairshares of users"  # among notes of queues
+_Entries = list[dict[str, Any]]
+
+
+class _Total(Part):
+    total: list[Trackable] = Field(default_factory=list)
+
+
+class _Limits(Part):
+    tres: _Total = Field(default_factory=_Total)
+
+
+class Association(Part):
+    """An account, or a user or a partition within one."""
+
+    account: Text = ""
+    user: Text = ""
+    partition: Text = ""
+    cluster: Text = ""
+    parent_account: Text = ""
+    shares_raw: Whole = None
+    max: _Limits = Field(default_factory=_Limits)
+    rest: dict[str, str] = Field(default_factory=dict)  # of a dump: options that are not modelled
+    place: str = ""
+
+    @property
+    def is_account(self) -> bool:
+        """Whether it is a whole account."""
+        return bool(self.account) and not self.user and not self.partition
+
+    @property
+    def limits(self) -> Amounts:
+        """What all jobs of the account may use at once (``GrpTRES``)."""
+        return tres_of_list(self.max.tres.total)
+
+
+def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Association]:
+    """The associations in the output of sacctmgr."""
+    entries = document.get("associations")
+    if not isinstance(entries, list):
+        what = "is missing" if entries is None else f"is {shown(entries)}"
+        raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
+    for k, entry in enumerate(entries):
+        one = checked(Association, entry, name, f"associations[{k}]")
+        yield one if one.place else one.model_copy(update={"place": f"{name}: associations[{k}]"})
+
+
+def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
+    """The accounts among associations as queues, without the root; one that is only named as a parent is at the top."""
+    known: dict[str, Association] = {}
+    of_users: dict[str, set[int | None]] = {}  # fairshares by account
+    queues = list[Queue]()
+    for one in associations_in(document, name):
+        if one.user:
+            of_users.setdefault(one.account, set()).add(one.shares_raw)
+        if not one.is_account or one.account == _ROOT:
+            continue
+        other = known.setdefault(one.account, one)
+        if (other.parent_account, other.shares_raw) != (one.parent_account, one.shares_raw):
+            raise InvalidInstance(
+                f"{name}: the account {shown(one.account)} differs between the clusters {shown(other.cluster)} and "
+                f"{shown(one.cluster)}; give the associations of one, as 'sacctmgr show associations cluster=NAME "
+                "--json' prints them"
+            )
+    for account, one in known.items():
+        notes = one.rest | ({_OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {})
+        notes |= {_OF_USERS: "they do not count"} if len(of_users.get(account, ())) > 1 else {}
+        weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
+        parent = "" if one.parent_account == _ROOT else one.parent_account
+        queues.append(Queue(account, parent, weight, limit=_amounts(one.limits), notes=notes, place=one.place))
+    missing = dict.fromkeys(one.parent for one in queues if one.parent not in ("", *known))
+    return QueueTree("Slurm", (*(Queue(parent) for parent in missing), *queues))
+
+
+def _amounts(limits: Amounts) -> dict[str, float]:
+    """Amounts in cores, GiB and pieces."""
+    plain = {key: amount for key, amount in limits.plain.items() if key != "mem"}
+    memory = {"memory": limits.plain["mem"] / 1024} if "mem" in limits.plain else {}
+    typed = {f"{of}:{kind}": amount for (of, kind), amount in limits.typed.items()}
+    return {key: float(amount) for key, amount in {**plain, **memory, **limits.total, **typed}.items()}
+
+
+def without_share(tree: QueueTree, account: str) -> bool:
+    """Whether the account or one above it has a fairshare of 0."""
+    return any(one in tree.by_name and not tree.by_name[one].weight for one in (account, *tree.above(account)))
+
+
+def teams_of(
+    tree: QueueTree, owners: Collection[str], file: str, limits_count: bool, notes: Notes
+) -> tuple[dict[str, dict[str, str | None]], dict[str, float]]:
+    """The labels of owners (`labels_of`), and the weights of accounts."""
+    paths = {owner: tree.above(owner) for owner in owners}
+    inner = {account for path in paths.values() for account in path}
+    listed = {one.name: one for one in tree.queues if one.place}  # not those that are only named as parents
+    missing = sorted(set(owners) - listed.keys())
+    notes.add("{account} that {is} not in {file} {counts} as right below the root", *missing, file=file)
+    what = "{account} with tasks of its own and accounts below: these tasks are members beside those accounts"
+    notes.add(what, *(owner for owner in owners if owner in inner))
+    mine = [listed[one] for one in sorted({*owners, *inner}) if one in listed]
+    if limits_count:
+        note_rest(tree, notes)
+    else:
+        what = "{account} with limits (GrpTRES): not modelled, so that quotas do not repeat themselves"
+        notes.add(what, *(one.name for one in mine if one.limit))
+        apart = [one.name for one in mine if _OF_USERS in one.notes and one.name in owners]
+        notes.add("{account} whose users have different fairshares: they do not count", *apart)
+        as_parent = [one.name for one in mine if _OF_PARENT in one.notes]
+        notes.add("{account} with the fairshare of the parent {counts} with a fairshare of 1", *as_parent)
+    return labels_of(paths), {one.name: one.weight for one in mine if one.weight and _OF_PARENT not in one.notes}
+
+
+# -- texts ----------------------------------------------------------------------------------------------------
+
+
+def is_dump(text: str) -> bool:
+    """Whether a text is a dump of ``sacctmgr``."""
+    return re.search(r"^Cluster\s*-\s*'?\w", text, re.MULTILINE) is not None
+
+
+def is_shares(text: str) -> bool:
+    """Whether a text is output of ``sshare`` with columns separated by ``|``."""
+    header = text.lstrip().partition("\n")[0].split("|")
+    return [cell.strip() for cell in header[:3]] == ["Account", "User", "RawShares"]
+
+
+def of_dump(text: str, name: str) -> dict[str, Any]:
+    """The associations in a dump."""
+    above, entries, seen = _ROOT, _Entries(), dict[str, int]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        place, match = f"{name}, line {number}", _LINE.fullmatch(line.strip())
+        if match is None:
+            raise InvalidInstance(f"{place}: {shown(line.strip())} is no line of a dump; give lines as Account - 'bio'")
+        kind, who, options = match[1], match[2].strip(), dict(_OPTION.findall(match[3] or ""))
+        given = {key: value.strip("'") for key, value in options.items()}
+        if kind == "Parent":
+            if who != _ROOT and who not in seen:
+                raise InvalidInstance(f"{place}: the parent {shown(who)} is no account above; correct it, or add it")
+            above = who
+        elif kind == "Account" and who in seen:
+            raise InvalidInstance(f"{place}: the account {shown(who)} is also on line {seen[who]}; keep one")
+        elif kind in ("Account", "User"):
+            entry = _entry(given, place)
+            account = who if kind == "Account" else above
+            entry |= {"account": account, "user": "" if kind == "Account" else who, "partition": given.get("Partition")}
+            entries.append(entry | {"parent_account": above if kind == "Account" else "", "place": place})
+            seen |= {who: number} if kind == "Account" else {}
+    return {"associations": entries, "limits": True}
+
+
+def _entry(given: Mapping[str, str], place: str) -> dict[str, Any]:
+    """The fairshare and the limits among the options of a line."""
+    share = given.get("Fairshare", given.get("FairShare", "1"))
+    try:
+        raw = _AS_PARENT if share.lower() == "parent" else whole(share)
+        amounts = tres(given.get("GrpTRES", ""))
+    except InvalidInstance as error:
+        raise InvalidInstance(
+            f"{place}: {error}; the line has Fairshare={share}, GrpTRES={given.get('GrpTRES')}"
+        ) from None
+    rest = {key: value for key, value in given.items() if _NOT_MODELLED.match(key)}
+    plain = [{"type": key, "count": int(amount)} for key, amount in amounts.plain.items()]
+    typed = [{"type": "gres", "name": f"{of}:{kind}", "count": int(n)} for (of, kind), n in amounts.typed.items()]
+    generic = [{"type": "gres", "name": key, "count": int(amount)} for key, amount in amounts.total.items()]
+    return {"shares_raw": raw, "max": {"tres": {"total": [*plain, *generic, *typed]}}, "rest": rest}
+
+
+def of_shares(text: str, name: str) -> dict[str, Any]:
+    """The associations in output of ``sshare -P``, whose accounts are indented by their level."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    header = [cell.strip() for cell in lines[0][1].split("|")]
+    path, entries, seen = list[str](), _Entries(), dict[str, int]()
+    for number, line in lines[1:]:
+        cells, place = line.split("|"), f"{name}, line {number}"
+        if len(cells) < len([one for one in header if one]):
+            raise InvalidInstance(f"{place}: the row has {len(cells)} cells where the header has {len(header)}")
+        row = dict(zip(header, cells, strict=False))
+        level, account, user = len(cells[0]) - len(cells[0].lstrip()), cells[0].strip(), row["User"].strip()
+        share = row["RawShares"].strip()
+        try:
+            raw = _AS_PARENT if share == "parent" else whole(share)
+        except InvalidInstance as error:
+            raise InvalidInstance(f"{place}: RawShares is {shown(share)}; {error}") from None
+        entry = {"account": account, "user": user, "shares_raw": raw, "place": place}
+        if user:
+            entries.append(entry)
+            continue
+        if account in seen:
+            raise InvalidInstance(f"{place}: the account {shown(account)} is also on line {seen[account]}; keep one")
+        seen[account] = number
+        path = [*path[:level], account]
+        if account != _ROOT:
+            entries.append(entry | {"parent_account": path[-2] if len(path) > 1 else _ROOT})
+    return {"associations": entries}
+
+
+def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The associations in output of ``sshare --json``, None if it is none."""
+    given = document.get("shares")
+    listed = given.get("shares") if isinstance(given, Mapping) else given
+    if not isinstance(listed, list) or not all(isinstance(one, Mapping) and "name" in one for one in listed):
+        return None
+    entries = _Entries()
+    for k, one in enumerate(listed):
+        of_user, parent = "USER" in (one.get("type") or ()), one.get("parent") or _ROOT
+        account = parent if of_user else one["name"]
+        try:
+            raw = whole(one["shares"]) if one.get("shares") is not None else None
+        except InvalidInstance as error:
+            raise InvalidInstance(f"shares[{k}].shares is {shown(one['shares'])}; {error}") from None
+        if account != _ROOT or of_user:
+            of = {"user": one["name"]} if of_user else {"parent_account": parent}
+            entries.append({"account": account, "shares_raw": raw, "place": f"shares[{k}]", **of})
+    return {"associations": entries}

@@ -1,0 +1,114 @@
+"""What a scheduler gives queues beside a certified answer, one resource at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.io.notes import Notes
+from fairopt.runtime.lazy import pandas
+from fairopt_clusters.policies.kueue import Kueue as Surplus
+from fairopt_clusters.read.queues.teams import positive
+from fairopt_clusters.schedulers.base import Deployed, Given, request_of, resources_of, usable_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str]]:
+    """What a scheduler gives each queue without queues below, and what leximin beyond guarantees does.
+
+    Of each resource the smallest amount per weight beyond what is owed is as large as possible, then the next, level
+    by level, exactly, in divisible amounts. A guarantee counts as far as the queue asks for so much.
+
+    Parameters
+    ----------
+    scheduler : Deployed
+        Such as ``KAI()``.
+    tree : QueueTree
+        Its queues, with a capacity.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By queue and resource: ``gives``, ``fair`` (not a number where there is none), ``difference``.
+    list of str
+        Why there is none, and what was changed for it.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> tree = QueueTree("KAI", tuple(Queue(name, request={"gpu": 0.6}) for name in "ab"), {"gpu": 1})
+    >>> table, notes = fo.deployed.beside(fo.deployed.KAI(), tree)
+    >>> table[["gives", "fair"]].values.tolist(), notes
+    ([[1.0, 0.5], [0.0, 0.5]], [])
+    """
+    gives = scheduler.divide(tree).to_dict()
+    mine, rows, notes = scheduler.as_owed(scheduler.checked(tree)), list[tuple[str, str, float, float]](), Notes()
+    notes.add("the lending limits of {queue} are not kept by fair", *(one.name for one in mine.queues if one.lending))
+    for name in resources_of(mine):
+        try:
+            fair = _fair(mine, name, notes)
+        except (Infeasible, InvalidInstance, NotCertified, OutOfDomain) as error:
+            notes.say(f"{name}: no certified answer: {error}")
+            fair = {}
+        leaves = [queue.name for queue in mine.leaves]
+        rows += [(queue, name, gives[name][queue], fair.get(queue, math.nan)) for queue in leaves]
+    table = pandas().DataFrame(rows, columns=["queue", "resource", "gives", "fair"])
+    return table.assign(difference=table["gives"] - table["fair"]), notes.sentences()
+
+
+def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
+    """The certified amounts of one resource by queue."""
+    asked, usable = request_of(tree), usable_of(tree)
+    leaves = [queue for queue in tree.leaves if asked[queue.name][name] > 0]
+    if not leaves:
+        return {}
+    paths = [[*reversed(tree.above(queue.name)), queue.name] for queue in leaves]
+    teams: dict[str, Any] = {
+        f"level{k}": [path[k] if k < len(path) else None for path in paths] for k in reversed(range(tree.levels))
+    }
+    here = {team for of in teams.values() for team in of if team is not None}
+    what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
+    weights = positive({one: weight_of(tree.by_name[one], name) for one in sorted(here)}, what, notes)
+    most = {queue.name: usable[queue.name][name] for queue in leaves}
+    flat = len(teams) == 1  # users are the queues then, which the methods for users solve faster
+    owed = {
+        one: amount if flat else {name: amount}
+        for one in sorted(here)
+        if (amount := owed_of(tree, one, name, usable)) > 0
+    }
+    limits = [
+        {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
+        for one in sorted(here - most.keys())
+        if math.isfinite(tree.by_name[one].limit.get(name, math.inf))
+    ]
+    instance = Instance(
+        [[1.0]] * len(leaves),
+        [tree.total()[name]],
+        users=[queue.name if flat else f"tasks of {queue.name}" for queue in leaves],
+        resources=[name],
+        teams={} if flat else teams,
+        innermost_first=None if flat else list(teams),
+        weights=weights,
+        guarantees=owed or None,
+        limits=limits or None,
+        task_limits=[amount if math.isfinite(amount) else None for amount in most.values()],
+    )
+    tasks = Surplus().allocate(instance).tasks.tolist()
+    return dict.fromkeys((queue.name for queue in tree.leaves), 0.0) | dict(zip(most, tasks, strict=True))
+
+
+def weight_of(queue: Queue, name: str) -> float:
+    """Its weight for a resource."""
+    return queue.weights.get(name, queue.weight)
+
+
+def owed_of(tree: QueueTree, one: str, name: str, usable: Given) -> float:
+    """What a queue is owed, as far as it or the queues below it can use so much."""
+    below = tree.children[one] or [tree.by_name[one]]
+    return min(tree.by_name[one].guarantee.get(name, 0.0), sum(usable[queue.name][name] for queue in below))

@@ -1,0 +1,416 @@
+"""Kueue's dominant resource share of queues and cohorts, and what its fair sharing gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from fairopt.datasets import Queue, QueueTree
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
+from fairopt.instance import Instance
+from fairopt.runtime.lazy import pandas
+from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
+from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, nodes_of
+from fairopt_clusters.schedulers.filling import by_weight
+from fairopt_clusters.schedulers.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
+from fairopt_clusters.schedulers.smallest import by_rules, of_any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Kueue(Deployed):
+    """What Kueue's fair sharing gives ClusterQueues in trees of cohorts.
+
+    The share of a node is what it uses above its quota, summed over flavors, over all that the cohort above it could
+    use, by resource; the largest of these in thousandths, over its weight. Resources are named ``gpu`` or, with a
+    flavor, ``spot:gpu``. `guarantee` of a queue or cohort is its nominal quota, and `lending` and `borrowing` are its
+    limits. A queue uses only what its guarantee names, with 0 if it owns nothing of it.
+
+    The division is the limit as workloads become ever smaller, with reclaim within cohorts, for each resource by
+    itself: each node has first its quota, and what others leave is shared by weight; a node of weight 0 gets what all
+    others leave.
+
+    Parameters
+    ----------
+    strategies : sequence of str
+        Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
+    below_threshold : bool
+        Whether a queue with a note ``borrowWithinCohort`` of ``LowerPriority`` preempts workloads below its priority
+        whatever the shares are, as in Kueue before 87e9a0a6.
+
+    Notes
+    -----
+    From ``pkg/cache/scheduler/fair_sharing.go`` and ``resource_node.go``, ``pkg/scheduler/preemption/preemption.go``
+    and ``preemption/fairsharing``, and ``pkg/scheduler/fair_sharing_iterator.go`` of kubernetes-sigs/kueue at ff69552e.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.datasets import Queue, QueueTree
+    >>> mine = Queue("mine", "all", guarantee={"cpu": 2, "gpu": 5}, used={"cpu": 3, "gpu": 7})
+    >>> lender = Queue("lender", "all", guarantee={"cpu": 8, "gpu": 5})
+    >>> fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))["share"].to_dict()
+    {'all': 0.0, 'mine': 200.0, 'lender': 0.0}
+    """
+
+    strategies: Sequence[str] = STRATEGIES
+    below_threshold: bool = False
+
+    scheduler: ClassVar[str] = "Kueue"
+    source: ClassVar[str] = "fair_sharing.go and resource_node.go of Kueue at ff69552e"
+
+    def __post_init__(self) -> None:
+        rules = tuple(self.strategies)
+        if rules not in (STRATEGIES, STRATEGIES[:1], STRATEGIES[1:]):
+            raise InvalidBlock(f"Kueue: strategies is {self.strategies!r}; give {list(STRATEGIES)}, or one of the two")
+        object.__setattr__(self, "strategies", rules)
+
+    def shares(self, tree: QueueTree, extra: Amounts | None = None) -> pd.DataFrame:
+        """The dominant resource share of each queue and cohort.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues with ``used``.
+        extra : dict of float by resource, optional
+            What each of them would use more.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By queue: ``share``, in thousandths rounded up, infinite if it borrows with a weight of 0; ``weighted``, not
+            rounded; ``resource``; ``borrows``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", "all", 2, {"gpu": 0}, used={"gpu": 3}), Queue("b", "all", 1, {"gpu": 4})
+        >>> table = fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
+        >>> table["share"].tolist(), table["resource"].tolist()
+        ([0.0, 375.0, 0.0], ['', 'gpu', ''])
+        """
+        nodes = nodes_of(self.checked(tree))
+        of = {name: node.share(extra) for name, node in nodes.items()}
+        rows = [(one.rounded, one.weighted, one.resource, bool(one.borrowed)) for one in of.values()]
+        columns = ["share", "weighted", "resource", "borrows"]
+        table = pandas().DataFrame(rows, columns=columns).astype({"share": float, "weighted": float})
+        return table.set_index(pandas().Index(list(of), name="queue"))
+
+    def victims(
+        self,
+        tree: QueueTree,
+        queue: str,
+        request: Amounts,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        priority: int = 0,
+        created: float = 0.0,
+    ) -> list[int]:
+        """Whom a workload that does not fit preempts.
+
+        The notes of a queue say whom it may preempt, as in Kueue: ``reclaimWithinCohort``, here ``Any`` without a
+        note, and ``withinClusterQueue``, here ``Never``.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts; what runs is in ``workloads``, and not in ``used``.
+        queue : str
+            Where the workload waits.
+        request : dict of float by resource
+            What it asks for.
+        workloads : iterable of (queue, amounts), (queue, amounts, priority) or (queue, amounts, priority, created)
+            What runs, the one admitted first at first.
+        priority, created : float
+            Of the workload that waits.
+
+        Returns
+        -------
+        list of int
+            Places in ``workloads``, in the order of preemption, without those that can stay at the end; empty if the
+            workload fits, or does not fit after all that is allowed.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
+        >>> running = [("b", {"gpu": 3}), ("b", {"gpu": 3}), ("b", {"gpu": 2})]
+        >>> fo.deployed.Kueue().victims(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
+        [2, 1]
+        """
+        nodes, runs = self._running(tree, queue, workloads)
+        return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
+
+    def preemptions(
+        self,
+        tree: QueueTree,
+        waiting: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]],
+    ) -> pd.DataFrame:
+        """Whom each waiting workload would preempt if it came next, beside the fewest that would do.
+
+        Of equally small sets it is the one of the lowest priorities, then the one that frees the least.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        waiting, running : iterable of (queue, amounts) or longer, as for `victims`
+            The fifth entry is a name; without it workloads are numbered from 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By workload: ``queue``, ``fits``, and tuples of names. ``victims``; ``fewest``, which can go one after the
+            other, each as a rule of shares allows when its turn comes, found by trying all sets by size, None if that
+            takes more than 20,000 steps; ``fewest_of_any``, by HiGHS.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
+        >>> table = fo.deployed.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
+        >>> table[["victims", "fewest", "fewest_of_any"]].values.tolist()
+        [[('2',), ('2', '1'), ('2',)]]
+        """
+        nodes, runs = self._running(tree, "", running)
+        names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
+        for k, one in enumerate((self._workload(nodes, one) for one in waiting), 1):
+            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
+            with suppress(OutOfDomain):
+                sets[1] = by_rules(nodes, one, runs, self.strategies)
+            named = (None if of is None else tuple(names[j] for j in of) for of in sets)
+            rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
+        columns = ["workload", "queue", "fits", "victims", "fewest", "fewest_of_any"]
+        return pandas().DataFrame(rows, columns=columns).set_index("workload")
+
+    def circle(
+        self,
+        tree: QueueTree,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        running: Iterable[Workload | tuple[str, Amounts]] = (),
+    ) -> list[Cycle]:
+        """Cycles of scheduling that come again for ever, since workloads preempt each other in a circle.
+
+        Workloads arrive one by one, each when nothing changes any more, and none ever finishes. What is preempted is
+        gone, and waits again, before the next cycle.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        workloads : iterable of (queue, amounts) or longer, as for `victims`
+            In the order in which they arrive.
+        running : iterable of the same
+            What runs before.
+
+        Returns
+        -------
+        list of Cycle
+            ``admitted``, places in ``[*running, *workloads]``, and ``preempted``, pairs of such places: who, for whom.
+            Empty if all settles, or nothing comes again in 1,000 cycles.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> own = {"withinClusterQueue": "LowerPriority"}
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
+        >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
+        >>> for cycle in fo.deployed.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
+        ...     print(cycle)
+        Cycle(admitted=(1,), preempted=())
+        Cycle(admitted=(), preempted=((1, 2),))
+        """
+        nodes, runs = self._running(tree, "", running)
+        every = [*runs, *(self._workload(nodes, one) for one in workloads)]
+        replay = Replay(nodes, every, range(len(runs)), partial(self._victims, nodes))
+        rings = (replay.settle(j) for j in range(len(runs), len(every)))
+        return next(filter(None, rings), [])
+
+    def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
+        """The rows of workloads that a workload preempts."""
+        return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
+
+    def order(
+        self,
+        tree: QueueTree,
+        preemptor: str,
+        workloads: Iterable[Workload | tuple[str, Amounts]],
+        candidates: Iterable[int] | None = None,
+        drops: Iterable[int] = (),
+    ) -> list[str]:
+        """In what order queues are asked for workloads to preempt, if each that is asked gives one and keeps its use.
+
+        Parameters
+        ----------
+        tree, preemptor, workloads
+            As for `victims`.
+        candidates : iterable of int, optional
+            Places of workloads that may be preempted, default all.
+        drops : iterable of int, optional
+            Turns, from 0, at which a queue is left out from then on.
+
+        Returns
+        -------
+        list of str
+            Names of queues.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
+        >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
+        >>> fo.deployed.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
+        ['b', 'c']
+        """
+        nodes, runs = self._running(tree, preemptor, workloads)
+        order = turns(runs, preemptor)
+        chosen, left = None if candidates is None else {*candidates}, dict[str, list[int]]()
+        for j in order:
+            if chosen is None or j in chosen:
+                left.setdefault(runs[j].queue, []).append(j)
+        ordering, out = Ordering(nodes, nodes[preemptor], left, order), list[str]()
+        without = {*drops}
+        for node in ordering:
+            if len(out) in without:
+                ordering.pruned.add(node)
+            else:
+                ordering.pop(node)
+            out.append(node.name)
+        return out
+
+    def admitted(self, tree: QueueTree, waiting: Mapping[str, Amounts]) -> list[str]:
+        """In what order one waiting workload of each queue is considered, if each that fits is admitted.
+
+        At each cohort those come first that do not borrow what they ask for, then those of the least share with their
+        workload; equal ones in the order of the tree.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues with ``used``.
+        waiting : dict of amounts by queue
+            The workload that is next in each queue.
+
+        Returns
+        -------
+        list of str
+            Names of queues, tree of cohorts by tree of cohorts.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> from fairopt.datasets import Queue, QueueTree
+        >>> queues = [Queue(name, "all", 1, {"cpu": 0}, used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
+        >>> tree = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 8}), *queues))
+        >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
+        ['b', 'a']
+        """
+        nodes, out = nodes_of(self.checked(tree), exact), list[str]()
+        left = {name: self._workload(nodes, (name, request)) for name, request in waiting.items()}
+        for name in admissions(nodes, left):
+            out.append(name)
+            if nodes[name].fits(left[name].uses):
+                nodes[name].add(left[name].uses)
+        return out
+
+    def _running(
+        self, tree: QueueTree, queue: str, workloads: Iterable[Workload | tuple[str, Amounts]]
+    ) -> tuple[dict[str, Node], list[Workload]]:
+        """Nodes that use what runs."""
+        nodes = nodes_of(self.checked(tree), exact)
+        if queue:
+            self._known(nodes, queue)
+        runs = [self._workload(nodes, one) for one in workloads]
+        for one in runs:
+            nodes[one.queue].add(one.uses)
+        return nodes, runs
+
+    def _workload(self, nodes: Mapping[str, Node], workload: Workload | tuple[str, Amounts]) -> Workload:
+        """A workload of a queue that there is, in exact amounts."""
+        one = Workload(*workload)
+        self._known(nodes, one.queue)
+        return one._replace(uses=exact(one.uses))
+
+    @staticmethod
+    def _known(nodes: Mapping[str, Node], name: str) -> None:
+        """Raise if there is no such queue, or it is a cohort."""
+        if name not in nodes:
+            raise InvalidInstance(f"there is no queue {name!r}; {nearest(name, nodes)}")
+        if nodes[name].children:
+            raise InvalidInstance(f"{name!r} is a cohort, which has no workloads; name a queue below it")
+
+    def _queue(self, name: str, parent: str, weight: float, owed: Amounts, limit: Amounts, request: Amounts) -> Queue:
+        borrowing = {one: max(0.0, amount - owed.get(one, 0.0)) for one, amount in limit.items()}
+        return Queue(
+            name, parent, weight, {**dict.fromkeys(request, 0.0), **owed}, request=request, borrowing=borrowing
+        )
+
+    def as_owed(self, tree: QueueTree) -> QueueTree:
+        """Quotas of subtrees as guarantees, with borrowing limits as limits; lending limits are left out."""
+        nodes, none = nodes_of(tree), dict[str, float]()
+        most = {
+            name: {one: node.limit(one) for one in (node.quota if node.parent is None or node.borrowing else none)}
+            for name, node in nodes.items()
+        }
+        queues = [replace(one, guarantee=nodes[one.name].quota, limit=most[one.name]) for one in tree.queues]
+        return replace(tree, queues=tuple(queues))
+
+    def _with_capacity(self, tree: QueueTree) -> QueueTree:
+        names = dict.fromkeys(name for queue in tree.queues for name in queue.guarantee)
+        return replace(tree, capacity={n: sum(one.guarantee.get(n, 0.0) for one in tree.queues) for n in names})
+
+    def _tree_of(self, instance: Instance) -> tuple[QueueTree, list[str]]:
+        tree, queue_of = super()._tree_of(instance)
+        name = "cohort"
+        while name in tree.by_name:
+            name += "'"
+        left = {
+            one: max(0.0, amount - sum(top.guarantee.get(one, 0.0) for top in tree.children[""]))
+            for one, amount in tree.capacity.items()
+        }
+        root = Queue(name, guarantee=left)
+        return replace(tree, queues=(root, *(replace(one, parent=one.parent or name) for one in tree.queues))), queue_of
+
+    def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
+        nodes, asked = nodes_of(tree), request_of(tree)
+        given: dict[str, dict[str, float]] = {name: {} for name in nodes}
+        lowest_first = [nodes[queue.name] for queue in deepest_first(tree)]
+        for name in resources_of(tree):
+            wants = dict[str, float]()  # of the quota of each node
+            for node in lowest_first:
+                passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
+                asks = asked[node.name][name] if name in node.quota else 0.0
+                wants[node.name] = min(sum(passed) if node.children else asks, node.limit(name))
+            for node in lowest_first[::-1]:
+                if node.parent is None:
+                    given[node.name][name] = wants[node.name]
+                parts = _shared(node.children, name, wants, given[node.name][name])
+                for child, part in zip(node.children, parts, strict=True):
+                    given[child.name][name] = part
+            for node in lowest_first:
+                if node.children:
+                    given[node.name][name] = sum(given[child.name][name] for child in node.children)
+        return given
+
+
+def _shared(below: Sequence[Node], name: str, wants: Mapping[str, float], amount: float) -> list[float]:
+    """What nodes get of the amount of their cohort: first their quota, then by weight, a weight of 0 at last."""
+    parts = [min(wants[node.name], node.quota.get(name, 0.0)) for node in below]
+    left = amount - sum(max(0.0, part - node.local(name)) for node, part in zip(below, parts, strict=True))
+    most = [wants[node.name] - part for node, part in zip(below, parts, strict=True)]
+    more = by_weight([node.weight for node in below], most, left)
+    return [part + one for part, one in zip(parts, more, strict=True)]

@@ -1,9 +1,0 @@
-from fairopt.io.quotas.quota import Quota as Quota
-from fairopt.operate.differences import Diff as Diff
-from fairopt.operate.differences import diff as diff
-from fairopt.operate.explanation import Binding as Binding
-from fairopt.operate.explanation import Explanation as Explanation
-from fairopt.operate.team_quotas import Change as Change
-from fairopt.operate.team_quotas import QuotaChanges as QuotaChanges
-from fairopt.operate.team_quotas import Quotas as Quotas
-from fairopt.operate.what_if import WhatIf as WhatIf

@@ -238,6 +238,8 @@ class MissingExtra(TryAnother, ImportError):
         The extra of fairopt that installs it.
     purpose : str
         The feature that needs it.
+    install : str, optional
+        The command that installs it, where no extra does.
 
     Examples
     --------
@@ -246,12 +248,13 @@ class MissingExtra(TryAnother, ImportError):
     a picture needs matplotlib, which is not installed: pip install 'fairopt[plots]'
     """
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'fairopt[{extra}]'")
-        self.package, self.extra, self.purpose = package, extra, purpose
+    def __init__(self, package: str, extra: str, purpose: str, install: str = "") -> None:
+        install = install or f"pip install 'fairopt[{extra}]'"
+        super().__init__(f"{purpose} needs {package}, which is not installed: {install}")
+        self.package, self.extra, self.purpose, self.install = package, extra, purpose, install
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.package, self.extra, self.purpose)
+        return type(self), (self.package, self.extra, self.purpose, self.install)
 
 
 def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:

@@ -12,9 +12,10 @@ SECONDS ?= 600
 TESTS ?=
 PYTHON ?=
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ./clusters --editable
 # Before 3.13, Python does not start under LC_ALL=C if the path of the checkout, which pip writes, has an accent.
-RELATIVE := for path in $(VENV)/lib/python*/site-packages/_editable_impl_fairopt.pth; do echo ../../../.. > "$$path"; done
+RELATIVE := for folder in $(VENV)/lib/python*/site-packages; do echo ../../../.. > "$$folder/_editable_impl_fairopt.pth"; \
+  echo ../../../../clusters > "$$folder/_editable_impl_fairopt_clusters.pth"; done
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 
 .PHONY: help demo test foreign coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
@@ -49,7 +50,8 @@ lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Pyt
 	@$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
 	@echo "== installing the lowest versions into $(LOWEST)"
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
-	  --editable '.[plots,html,parquet,frames,polars,distributed,metrics,networks,testing]' jsonschema pytest pytest-xdist
+	  --editable ./clusters --editable '.[plots,html,parquet,frames,polars,distributed,networks,testing,yaml]' \
+	  jsonschema pytest pytest-xdist
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist=loadfile -m "not slow"
 
@@ -58,7 +60,7 @@ lint: $(STAMP) ## style and format (ruff), and types (mypy)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@echo "== types (mypy)"
-	@$(BIN)/mypy fairopt
+	@$(BIN)/mypy fairopt clusters/fairopt_clusters
 	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
@@ -92,17 +94,18 @@ bench: $(STAMP) ## run every script in benchmarks/ but mutants.py and bench_solv
 fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; what fails is printed as code
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
-wheel: $(STAMP) ## build the wheel, and try it in an empty environment of each Python in PYTHONS
+wheel: $(STAMP) ## build both wheels, and try them, each alone, in an empty environment of each Python in PYTHONS
 	@$(INSTALL) '.[release]' && $(RELATIVE)
 	@rm -rf dist
 	@$(BIN)/python -m build > /dev/null
-	@$(BIN)/python .ci/try_wheel.py dist/*.whl $(PYTHONS)
+	@$(BIN)/python -m build --outdir dist clusters > /dev/null
+	@$(BIN)/python .ci/try_wheel.py $(PYTHONS)
 
 clean: ## remove .venv and what tools left behind
 	rm -rf $(VENV) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
-$(DEMO_STAMP): pyproject.toml
+$(DEMO_STAMP): pyproject.toml clusters/pyproject.toml
 	@if ! $(BIN)/python -c "$(FITS)" 2>/dev/null; then \
 	  for candidate in $(or $(PYTHON),python3.12 python3.13 python3.11 python3.14 python3 python); do \
 	    if "$$candidate" -c "$(FITS)" 2>/dev/null; then chosen="$$candidate"; break; fi; \
@@ -115,7 +118,7 @@ $(DEMO_STAMP): pyproject.toml
 	  echo "== setting up $(VENV) with $$("$$chosen" --version)"; \
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
-	@echo "== installing fairopt and its plots into $(VENV)"
+	@echo "== installing fairopt, its plots and fairopt-clusters into $(VENV)"
 	@$(INSTALL) '.[plots]' && $(RELATIVE)
 	@touch $@
 

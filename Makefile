@@ -12,7 +12,8 @@ SECONDS ?= 600
 TESTS ?=
 PYTHON ?=
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ./clusters --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+CLUSTERS := --editable ./clusters  # after fairopt, which it asks for
 # Before 3.13, Python does not start under LC_ALL=C if the path of the checkout, which pip writes, has an accent.
 RELATIVE := for folder in $(VENV)/lib/python*/site-packages; do echo ../../../.. > "$$folder/_editable_impl_fairopt.pth"; \
   echo ../../../../clusters > "$$folder/_editable_impl_fairopt_clusters.pth"; done
@@ -39,7 +40,7 @@ foreign: $(DEMO_STAMP) ## tests (TESTS=..., or all) as another user, in a folder
 
 # An absolute path, as tests start processes in other folders.
 coverage: $(STAMP) ## all tests, and the lines of the package that none of them runs; fails below 95%
-	@$(INSTALL) '.[all,measure]' && $(RELATIVE)
+	@$(INSTALL) '.[all,measure]' $(CLUSTERS) && $(RELATIVE)
 	@rm -f .coverage .coverage.*
 	@COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --dist=loadfile
 	@$(BIN)/python -m coverage combine --quiet
@@ -50,7 +51,7 @@ lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Pyt
 	@$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
 	@echo "== installing the lowest versions into $(LOWEST)"
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
-	  --editable ./clusters --editable '.[plots,html,parquet,frames,polars,distributed,networks,testing,yaml]' \
+	  --editable '.[plots,html,parquet,frames,polars,distributed,networks,testing,yaml]' $(CLUSTERS) \
 	  jsonschema pytest pytest-xdist
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist=loadfile -m "not slow"
@@ -83,7 +84,7 @@ library: $(STAMP) ## make the instances of the library and their answers again
 	@$(BIN)/python benchmarks/library/make.py
 
 mutants: $(STAMP) ## changes in proofs, pools and properties that their own tests do not notice (an hour or more)
-	@$(INSTALL) '.[all,measure]' && $(RELATIVE)
+	@$(INSTALL) '.[all,measure]' $(CLUSTERS) && $(RELATIVE)
 	@$(BIN)/python benchmarks/mutants.py
 
 bench: $(STAMP) ## run every script in benchmarks/ but mutants.py and bench_solver.py
@@ -95,7 +96,7 @@ fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; w
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
 wheel: $(STAMP) ## build both wheels, and try them, each alone, in an empty environment of each Python in PYTHONS
-	@$(INSTALL) '.[release]' && $(RELATIVE)
+	@$(INSTALL) '.[release]' $(CLUSTERS) && $(RELATIVE)
 	@rm -rf dist
 	@$(BIN)/python -m build > /dev/null
 	@$(BIN)/python -m build --outdir dist clusters > /dev/null
@@ -119,17 +120,17 @@ $(DEMO_STAMP): pyproject.toml clusters/pyproject.toml
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
 	@echo "== installing fairopt, its plots and fairopt-clusters into $(VENV)"
-	@$(INSTALL) '.[plots]' && $(RELATIVE)
+	@$(INSTALL) '.[plots]' $(CLUSTERS) && $(RELATIVE)
 	@touch $@
 
 # What tests, lint and benchmarks need, beside what the demo needs.
 $(STAMP): $(DEMO_STAMP)
 	@echo "== installing the other extras and the tools into $(VENV)"
-	@$(INSTALL) '.[all]' && $(RELATIVE)
+	@$(INSTALL) '.[all]' $(CLUSTERS) && $(RELATIVE)
 	@touch $@
 
 # What builds the documentation, beside all the rest.
 $(DOCS_STAMP): $(STAMP)
 	@echo "== installing what builds the documentation into $(VENV)"
-	@$(INSTALL) '.[docs]' && $(RELATIVE)
+	@$(INSTALL) '.[docs]' $(CLUSTERS) && $(RELATIVE)
 	@touch $@

@@ -1,8 +1,10 @@
-"""Try a wheel as its users would: in an empty environment of each Python, run the demonstration and README's example.
+"""Try the wheels in dist as their users would: in an empty environment of each Python, first that of fairopt alone.
 
-The checker that the wheel writes as one file then proves an answer, without installed packages.
+It runs the demonstration and README's example, says what a command of fairopt-clusters needs, and the checker that it
+writes as one file proves an answer, without installed packages. Then the wheel of fairopt-clusters is added, and gives
+quotas of the demonstration's cluster.
 
-    python .ci/try_wheel.py dist/fairopt-0.2.0-py3-none-any.whl python3.11 python3.12
+    python .ci/try_wheel.py python3.11 python3.12
 
 A Python that is not installed is named, and so is a dependency that pip would have to compile: nothing is compiled.
 """
@@ -34,31 +36,39 @@ def contents(wheel: Path) -> str:
     return f"{wheel.name}: {wheel.stat().st_size:,} bytes, of them {data:,} of data; no tests"
 
 
-def tried(wheel: Path, python: str) -> str:
-    """What came of a wheel under a Python, in words."""
+def tried(core: Path, clusters: Path, python: str) -> str:
+    """What came of both wheels under a Python, in words."""
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert example is not None
     with tempfile.TemporaryDirectory() as folder:
         bin_ = Path(folder, "environment", "bin")
 
-        def run(*command: str | Path) -> str:
+        def run(*command: str | Path, expected: int = 0) -> str:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-            if done.returncode:
+            if done.returncode != expected:
                 sys.exit(f"{python}: {' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-            return done.stdout
+            return done.stderr if expected else done.stdout
+
+        def install(wheel: Path) -> None:
+            run(bin_ / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", wheel.resolve())
 
         run(python, "-m", "venv", "environment")
-        run(bin_ / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", wheel.resolve())
+        install(core)
         run(bin_ / "fairopt", "demo")
+        said = run(bin_ / "fairopt", "quotas", "demo-out/cluster", expected=2)
+        if "fairopt-clusters" not in said:
+            sys.exit(f"{python}: without fairopt-clusters, fairopt quotas says: {said}")
         run(bin_ / "python", "-c", example[1])
         run(bin_ / "python", "-c", ANSWER)
         run(bin_ / "fairopt", "verify", "--write-checker", "checker.pyz")
         said = run(bin_ / "python", "-I", "-S", "checker.pyz", "answer.json")  # neither fairopt nor other packages
         if not said.startswith("proved: "):
             sys.exit(f"{python}: checker.pyz says of an answer: {said}")
+        install(clusters)
+        run(bin_ / "fairopt", "quotas", "demo-out/cluster")
         solvers = run(bin_ / "python", "-c", "import cvxpy; print(', '.join(cvxpy.installed_solvers()))").strip()
         return (
-            f"{run(bin_ / 'python', '--version').strip()}: demonstration, example and checker run; solvers: {solvers}"
+            f"{run(bin_ / 'python', '--version').strip()}: demonstration, example, checker and quotas run; solvers: {solvers}"
         )
 
 
@@ -71,6 +81,7 @@ def runs(python: str) -> bool:
 
 
 if __name__ == "__main__":
-    print(contents(Path(sys.argv[1])))
-    for name in sys.argv[2:]:
-        print(tried(Path(sys.argv[1]), name) if runs(name) else f"{name}: not installed", flush=True)
+    wheels = [*(ROOT / "dist").glob("fairopt-*.whl"), *(ROOT / "dist").glob("fairopt_clusters-*.whl")]
+    print(*map(contents, wheels), sep="\n")
+    for name in sys.argv[1:]:
+        print(tried(*wheels, name) if runs(name) else f"{name}: not installed", flush=True)

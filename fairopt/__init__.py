@@ -27,7 +27,7 @@ below. For maintainers, modules import only from those listed before them:
 * `report`, `cli`: comparisons and tables; the command line.
 """
 
-from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
+import fairopt.runtime.quiet_start as _quiet_start  # noqa: F401  # Ctrl-C during all other imports
 
 # isort: split
 from importlib import import_module

@@ -6,4 +6,8 @@
 * `commands`: ``quotas``, ``queues`` and ``report``, which ``fairopt`` finds by entry points.
 """
 
+from fairopt.runtime import public_names
+
 __version__ = "0.2.0"
+
+__getattr__, __dir__ = public_names(__name__)

@@ -1,12 +1,13 @@
 """What other distributions add by entry points, and which of them to install where something is missing.
 
-The groups are those of `GROUPS`. An entry point is loaded when it is needed, so that one that breaks stops nothing else.
+The groups are those of `GROUPS`. An entry point is loaded when needed, so that one that breaks stops nothing else.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import filter
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -35,8 +36,21 @@ OF_CLUSTERS = {  # what that distribution brings, for errors where it is not ins
     COMMANDS: ("quotas", "queues", "report"),
     POLICIES: ("kueue", "slurm"),
     SCHEDULERS: ("kai", "kueue", "slurm", "volcano", "yunikorn"),
-    READERS: ("Kubernetes", "Kueue", "KAI", "Volcano", "YuniKorn", "YARN", "Slurm", "ClusterData 2019", "openb"),
 }
+OF_ITS_READERS = {  # patterns of names of files, and keys of documents
+    "Slurm": (
+        *("jobs.json", "jobs.yaml", "jobs.yml", "nodes.txt", "slurm.conf", "associations.*", "sacctmgr.txt"),
+        *("sshare.*", "jobs", "nodes"),
+    ),
+    "Kubernetes": (
+        *("nodes.json", "pods.json", "workloads.json", "clusterqueues.json", "localqueues.json", "cohorts.json"),
+        *("resourceflavors.json", "resourcequotas.json", "podgroups.json", "kind", "apiVersion", "rawObjects"),
+    ),
+    "YARN or YuniKorn": ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml", "partitions"),
+    "ClusterData 2019": ("instance_events*", "machine_events*", "collection_events*"),
+    "the openb trace": ("openb_*",),
+}
+OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
 
 
 @cache
@@ -54,7 +68,25 @@ def loaded(group: str) -> Iterator[tuple[str, Any]]:
         try:
             yield name, point.load()
         except Exception as error:  # of somebody else's code
-            logging.getLogger("fairopt").warning("%s %r of %s breaks: %r", group, name, point.value, error)
+            _BROKEN[group, name] = f"{name} of {point.value} breaks: {error!r}"
+            logging.getLogger("fairopt").warning("%s %s", group, _BROKEN[group, name])
+
+
+_BROKEN: dict[tuple[str, str], str] = {}  # by group and name
+
+
+def broken(group: str) -> str:
+    """What to add to an error that nothing fits, if something in the group breaks: what, and why."""
+    found = [text for (of, _), text in _BROKEN.items() if of == group]
+    return f" ({group}: {'; '.join(found)})" if found else ""
+
+
+def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
+    """The kind of some names of files, or keys of a document, if the distribution that reads it is not installed."""
+    if any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values()):
+        return ""
+    known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]
+    return next((kind for kind, patterns in known.items() if any(filter(names, one) for one in patterns)), "")
 
 
 def missing(purpose: str) -> MissingExtra:

@@ -16,7 +16,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import Labelling
-from fairopt.io.quantities import quantity
+from fairopt.io import quantity
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import first_of, visible
 from fairopt_clusters.quotas.accounts import to_sacctmgr

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, RootModel
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import checked, read_json_text
+from fairopt.io import checked, read_json_text
 
 EXPECTED = 'expected {device: {type of job: {"null": throughput alone}}}, as in simulation_throughputs.json of Gavel'
 TYPE = re.compile(r"\('(.*)', (\d+)\)$")  # of a job, with its number of devices

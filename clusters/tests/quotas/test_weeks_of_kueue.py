@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
 from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo
-from fairopt.io.documents import data_of_text
 
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
 

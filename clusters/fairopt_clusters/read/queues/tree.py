@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.json_text import shown
+from fairopt.io import shown
 
 ALL = "*"  # as a resource of parts: each of them
 DEEPEST = 100  # levels of queues

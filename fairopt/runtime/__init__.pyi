@@ -1,0 +1,11 @@
+from fairopt.runtime.arrays import Bool as Bool
+from fairopt.runtime.arrays import Float as Float
+from fairopt.runtime.arrays import Indices as Indices
+from fairopt.runtime.display import unit_shown as unit_shown
+from fairopt.runtime.display import without_vendor as without_vendor
+from fairopt.runtime.hostlists import hosts as hosts
+from fairopt.runtime.hostlists import names_of as names_of
+from fairopt.runtime.lazy import pandas as pandas
+from fairopt.runtime.lazy import public_names as public_names
+from fairopt.runtime.progress import steps as steps
+from fairopt.runtime.progress import tell as tell

@@ -34,6 +34,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from fairopt.runtime.extensions import moved
 from fairopt.runtime.lazy import public_names, public_places
 from fairopt.runtime.progress import progress  # noqa: F401
 
@@ -47,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name in public_places(__name__) or name == "__all__":
         return _public(name)
     if name.startswith("_") or find_spec(f"fairopt.{name}") is None:
-        raise AttributeError(f"module 'fairopt' has no attribute {name!r}")
+        raise AttributeError(f"module 'fairopt' has no attribute {name!r}{moved(f'fairopt.{name}')}")
     return import_module(f"fairopt.{name}")
 
 

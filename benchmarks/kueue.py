@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common import arguments, show
-from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.quotas.owed import quotas_of
 from oracle.kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo

@@ -27,13 +27,14 @@ below. For maintainers, modules import only from those listed before them:
 * `report`, `cli`: comparisons and tables; the command line.
 """
 
-import fairopt.runtime.quiet_start as _quiet_start  # noqa: F401  # Ctrl-C during all other imports
+from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
 
 # isort: split
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from fairopt.runtime.extensions import moved
 from fairopt.runtime.lazy import public_names, public_places
 from fairopt.runtime.progress import progress  # noqa: F401
 
@@ -47,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name in public_places(__name__) or name == "__all__":
         return _public(name)
     if name.startswith("_") or find_spec(f"fairopt.{name}") is None:
-        raise AttributeError(f"module 'fairopt' has no attribute {name!r}")
+        raise AttributeError(f"module 'fairopt' has no attribute {name!r}{moved(f'fairopt.{name}')}")
     return import_module(f"fairopt.{name}")
 
 

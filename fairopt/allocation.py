@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,13 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
+from fairopt.runtime.extensions import moved
 from fairopt.runtime.lazy import later
 from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
-    from fairopt_clusters.quotas.team_quotas import Quotas
 
     from fairopt.derivatives.level_prices import LevelPrices
     from fairopt.exact.interval import ExactBounds
@@ -492,115 +492,18 @@ class Allocation:
         """
         return later("fairopt.report.pages:allocation_latex")(self)
 
-    @overload
-    def quotas(
-        self,
-        format: None = None,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> Quotas: ...
-
-    @overload
-    def quotas(
-        self,
-        format: str,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> str: ...
-
-    def quotas(
-        self,
-        format: str | None = None,
-        *,
-        by: str | None = None,
-        teams: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None,
-        queues: Any = None,
-        api_version: str | None = None,
-        integral: bool | str = "rounded",
-        time_limit: float | None = None,
-    ) -> Quotas | str:
-        """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
-
-        For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond them, what is left over is added in
-        proportion, and there is no quota of what a team's tasks do not request.
-
-        The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
-        decide bundles, are rounded by largest remainder within each team, and placed on individual servers.
-
-        Parameters
-        ----------
-        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
-            Return the text in this format: a CSV table, a YAML list of ResourceQuotas or of ClusterQueues for
-            ``kubectl apply -f``, or lines of ``sacctmgr``. By default return the object, made for ``csv``.
-        by : str, optional
-            The label of the teams. Default: ``team``, or the only label; without labels each user has quotas.
-        teams, resources : sequence of str, optional
-            Those with quotas. Default: all.
-        queues : path-like, dict or "-", optional
-            The input of `read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues keep all but their
-            borrowing limits; for ``kubernetes``, its ResourceQuotas their names and all but these amounts; for
-            ``slurm``, its associations name the cluster, and limits that stay. Without any each team gets a new one.
-            Notes name the gangs in it, of Slurm too, that the quotas can never admit.
-        api_version : {"v1beta2", "v1beta1"}, optional
-            For ``kueue`` without ``queues``. Default: the newest.
-        integral : "rounded" or True, default "rounded"
-            How policies are solved in whole tasks, as in `Policy.allocate`: rounded in about a second, or by integer
-            programs level by level, which may take minutes. Where rounding breaks constraints, these are solved anyway.
-        time_limit : float, optional
-            Seconds for that.
-
-        Returns
-        -------
-        Quotas or str
-            The text if a format is given. Its notes, such as what whole tasks lose against this answer, are comments
-            in it, except in CSV.
-
-        Raises
-        ------
-        InvalidBlock
-            If the answer is not certified, or there is no such format, label, team or resource.
-        InvalidInstance
-            If the format cannot hold the name of a team or a resource.
+    def quotas(self, *given: Any, **options: Any) -> NoReturn:
+        """Raise the error that says where this is now; for one version.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> cluster = fo.Instance(
-        ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
-        ...     teams={"team": ["vision", "nlp"]},
-        ... )
-        >>> print(fo.DRF().allocate(cluster).quotas("csv"), end="")
-        team,resource,flavor,amount,unit
-        vision,cpu,,16,
-        vision,gpu,,4,
-        nlp,cpu,,12,
-        nlp,gpu,,3,
+        >>> fo.DRF().allocate(fo.Instance([[1]], [4])).quotas("csv")
+        Traceback (most recent call last):
+            ...
+        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas_of
         """
-        made = later("fairopt_clusters.quotas.quotas:quotas_of")(
-            self,
-            format,
-            by=by,
-            teams=teams,
-            resources=resources,
-            queues=queues,
-            api_version=api_version,
-            integral=integral,
-            time_limit=time_limit,
-        )
-        return made if format is None else made.text()
+        raise AttributeError(f"an Allocation has no quotas{moved('fairopt.Allocation.quotas')}")
 
     def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw the allocation; needs the extra ``plots``.

@@ -29,6 +29,7 @@ from fairopt.io.frames import read_frames
 from fairopt.io.notes import Arguments
 from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
+from fairopt.runtime.extensions import moved
 
 __all__ = [
     "Agreement",
@@ -47,24 +48,11 @@ __all__ = [
     "write",
 ]
 
-_MOVED = {  # for one version
-    **dict.fromkeys(
-        ("REQUEST_TYPES", "heavy_light_demands", "jiang_wu_demands"),
-        "benchmarks/papers/jiang_wu_2021_demands.py of its repository",
-    ),
-    "RequestRounds": "benchmarks/papers/hamzeh_2021_requests.py of its repository",
-    **{name: f"fairopt_clusters.{name}" for name in ("Queue", "QueueTree")},
-    **{
-        name: f"fairopt_clusters.read_{name}"
-        for name in ("clusterdata2019", "gavel_throughputs", "kubernetes", "openb", "queues", "slurm")
-    },
-}
-
 
 def __getattr__(name: str) -> Any:
     """Where names are that left the module."""
-    where = f": it is now {'in ' * ('/' in _MOVED[name])}{_MOVED[name]}" if name in _MOVED else ""
-    raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{where}")
+    place = f"fairopt.datasets.{name}"
+    raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{moved(place)}")
 
 
 def read(

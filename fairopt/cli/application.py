@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -16,7 +17,11 @@ from typer.core import TyperGroup
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED, stoppable
 from fairopt.cli.progress import complain, nothing_shown, show_error
 from fairopt.cli.streams import TOO_LARGE, message_of, streams
-from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable, own_lines
+from fairopt.runtime import extensions
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 NOT_CERTIFIED, BAD_INPUT, FAILED_CHECK = 1, 2, 4
 AS_JSON = "fairopt.json"  # key of the context: whether --json is given
@@ -36,7 +41,8 @@ START = """Share a cluster fairly: compute, certify and compare allocations unde
   fairopt solve cluster/ --policy drf
   fairopt compare cluster/ -p drf -p 2df -p nash"""
 
-# The module of each command, in the order of the help.
+# The module of each command, in the order of the help. Those of other packages, after these, are entry points: modules
+# that register a command of that name, or functions.
 COMMANDS = {
     **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"),
     "audit": "audit",
@@ -50,9 +56,6 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
-    "queues": "queues",
-    "quotas": "quotas",
-    "report": "report",
     "simulate": "simulate",
     "verify": "verify",
     "what-if": "what_if",
@@ -154,13 +157,76 @@ def _options(
     pass
 
 
+def command(name: str | None = None, *, help: str, no_args_is_help: bool = True) -> Callable[[_Command], _Command]:
+    """Register a function as a command of ``fairopt``, with errors and Ctrl-C handled by `guarded`.
+
+    Parameters
+    ----------
+    name : str, optional
+        Default: that of the function.
+    help : str
+        The text of ``--help``, of which the first line is in the list of commands.
+    no_args_is_help : bool, default True
+        Whether the command without arguments prints its help.
+
+    Examples
+    --------
+    >>> from fairopt.cli import command, say
+    >>> @command(help="Say hello.", no_args_is_help=False)  # doctest: +SKIP
+    ... def hello(name: str = "world") -> None:
+    ...     say(f"hello, {name}")
+    """
+    return lambda function: app.command(name, no_args_is_help=no_args_is_help, help=help)(guarded(function))
+
+
 def register(words: Sequence[str] = ()) -> None:
     """Import the module of the command that ``words`` begin with; all of them for help, none for ``--version``."""
     first = words[0] if words else ""
     if first == "--version":
         return
-    for module in [COMMANDS[first]] if first in COMMANDS else dict.fromkeys(COMMANDS.values()):
-        import_module(f"fairopt.cli.{module}")
+    if first in COMMANDS:
+        import_module(f"fairopt.cli.{COMMANDS[first]}")
+        return
+    others = {name: point for name, point in extensions.points(extensions.COMMANDS).items() if name not in COMMANDS}
+    if first not in others:
+        for module in dict.fromkeys(COMMANDS.values()):
+            import_module(f"fairopt.cli.{module}")
+    for name in [first] if first in others else others:
+        _register_other(name, others[name])
+    for name in extensions.OF_CLUSTERS[extensions.COMMANDS]:
+        if name not in others and name not in _registered():
+            _register_failing(name, extensions.missing(f"'fairopt {name}'"))
+
+
+def _register_other(name: str, point: EntryPoint) -> None:
+    """Register a command of another package; in place of one that breaks, a command that says what broke."""
+    if name in _registered():
+        return
+    try:
+        found = point.load()
+        if name not in _registered():
+            command(name, help=inspect.getdoc(found) or f"From {point.value}.")(found)
+    except Exception as error:  # of somebody else's code
+        broken = f"cannot be loaded from {point.value}: {type(error).__name__}: {error}"
+        _register_failing(name, InvalidBlock(f"'fairopt {name}' {broken}"), f"Broken: {broken}")
+
+
+def _registered() -> list[str | None]:
+    """The names of the commands so far."""
+    return [one.name or getattr(one.callback, "__name__", None) for one in app.registered_commands]
+
+
+def _register_failing(name: str, error: FairoptError, help: str = "") -> None:
+    """Register a command that takes any arguments and raises an error; without help the list of commands hides it."""
+
+    def fails(
+        arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+        as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
+    ) -> None:
+        raise error
+
+    anything = {"ignore_unknown_options": True}
+    app.command(name, help=help or str(error), hidden=not help, context_settings=anything)(guarded(fails))
 
 
 def run() -> None:

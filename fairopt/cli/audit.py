@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from fairopt_clusters.commands.queues import SCHEDULERS
-from fairopt_clusters.schedulers import Volcano
-from fairopt_clusters.schedulers.search import TrialReport
-from fairopt_clusters.schedulers.trial import TRIALS
 
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
@@ -22,8 +19,8 @@ from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
 from fairopt.report import files
+from fairopt.runtime import extensions
 
-ON_TRIAL = {**SCHEDULERS, "volcano-hdrf": Volcano("hdrf")}
 WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
@@ -36,8 +33,8 @@ the --share that is given; on clusters also the share of the policy, if it diffe
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
-With --scheduler in place of a policy, small trees of queues are drawn, and the scheduler's own arithmetic divides \
-them. Properties: SCHEDULER_PROPERTIES. Not all are asked of each scheduler.
+With --scheduler in place of a policy, a scheduler that another package brings is audited by properties of its own, all \
+by default: small trees of queues are drawn, and the scheduler's arithmetic divides them.
 
 \b
 [bold]Examples[/]
@@ -50,7 +47,7 @@ them. Properties: SCHEDULER_PROPERTIES. Not all are asked of each scheduler.
   fairopt audit --scheduler kai
   fairopt audit --scheduler yunikorn --property keeps-guarantees --json
   fairopt audit most-tasks --save found.json
-  fairopt replay found.json""".replace("SCHEDULER_PROPERTIES", ", ".join(one.name for one in TRIALS))
+  fairopt replay found.json"""
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
 The exit code is 1 if a counterexample no longer refutes its property.
@@ -74,7 +71,7 @@ def audit(
         ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help=f"A scheduler in place of a policy: {', '.join(ON_TRIAL)}.", metavar="NAME")
+        str | None, typer.Option(help="A scheduler in place of a policy, such as kai.", metavar="NAME")
     ] = None,
     positive: Annotated[
         bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
@@ -107,10 +104,29 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Search for counterexamples to properties."""
-    files.check(save, (".json",))
-    mechanism, compared = _mechanism(policy, scheduler, save), None if share is None else named_share(share)
-    name = label(mechanism)
+    files.check_output(save, (".json",))
+    if (policy is None) == (scheduler is None):
+        raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
+    of_instances = {
+        "share": None if share is None else named_share(share),
+        "positive": positive,
+        "conditions": conditions,
+        "weights": weights,
+        "limits": limits,
+        "servers": servers,
+        "prove": prove,
+    }
+    if policy is not None:
+        mechanism = named_policy(policy)
+        asked = partial(search, mechanism, **of_instances)
+    else:
+        given = {**of_instances, "servers": servers > 1, "save": save}
+        if option := next((option for option, value in given.items() if value), None):
+            raise InvalidBlock(f"--{option.replace('conditions', 'condition')} is of policies; leave it out")
+        mechanism = _scheduler(str(scheduler))
+        asked = mechanism.audit
+    name = label(mechanism)
     known: list[Finding] = []
 
     def show(report: AuditReport) -> None:
@@ -126,25 +142,10 @@ def audit(
             complain(f"stopped by Ctrl-C after {done} complete {'property' if done == 1 else 'properties'}")
 
     def interrupted() -> None:
-        kind = AuditReport if scheduler is None else TrialReport
-        show(kind(name, mechanism, tuple(known), tuple(conditions), seed, True, compared))
+        show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, True, of_instances["share"]))
 
     with working(f"audit of {name}", on_interrupt=interrupted):
-        report = search(
-            mechanism,
-            property,
-            share=compared,
-            positive=positive,
-            conditions=conditions,
-            weights=weights,
-            limits=limits,
-            servers=servers,
-            max_examples=max_examples,
-            seed=seed,
-            found=known.append,
-            prove=prove,
-            time_limit=time_limit,
-        )
+        report = asked(property, max_examples=max_examples, seed=seed, found=known.append, time_limit=time_limit)
     show(report)
     if report.interrupted:
         raise typer.Exit(STOPPED)
@@ -154,17 +155,18 @@ def audit(
         raise typer.Exit(NOT_CERTIFIED)
 
 
-def _mechanism(policy: str | None, scheduler: str | None, save: Path | None) -> Any:
-    """The policy, or the scheduler, of the command line."""
-    if (policy is None) == (scheduler is None):
-        raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
-    if scheduler is None:
-        return named_policy(str(policy))
-    if save is not None:
-        raise InvalidBlock("--save is for replay, which is of policies; with --scheduler use --json, into a file")
-    if scheduler not in ON_TRIAL:
-        raise InvalidBlock(f"--scheduler {scheduler!r} is not known; {nearest(scheduler, ON_TRIAL)}")
-    return ON_TRIAL[scheduler]
+def _scheduler(name: str) -> Any:
+    """The scheduler of a name, which another package brings; it has ``audit``."""
+    known = extensions.points(extensions.SCHEDULERS)
+    if name not in known:
+        if name in extensions.OF_CLUSTERS[extensions.SCHEDULERS]:
+            raise extensions.missing(f"--scheduler {name}")
+        raise InvalidBlock(f"--scheduler {name!r} is not known; {nearest(name, known)}")
+    try:
+        found = known[name].load()
+        return found() if isinstance(found, type) else found
+    except Exception as error:  # of somebody else's code
+        raise InvalidBlock(f"--scheduler {name!r} cannot be loaded from {known[name].value}: {error!r}") from error
 
 
 @app.command("replay", no_args_is_help=True, help=REPLAY)

@@ -102,7 +102,7 @@ def buy(
     as_json: AsJson = False,
 ) -> None:
     """Show which resource to buy next."""
-    files.check(plot, files.PICTURES)
+    files.check_output(plot, files.PICTURES)
     chosen = asked([policy])
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     new = [_new_server(text, k) for k, text in enumerate(server or ())]

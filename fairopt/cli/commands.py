@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from fairopt_clusters.report.exposition import prometheus
 
 from fairopt import datasets, networks
 from fairopt.blocks.constraints import Constraint
@@ -31,6 +30,7 @@ from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
+from fairopt.runtime import extensions
 from fairopt.solve.form import solvers
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
@@ -45,7 +45,8 @@ Tables of more than 40 lines are summarised in one, by team or user, and the las
 where the output goes to a file or another program: --all shows all. --out and --json always have everything.
 
 --fail-if-below is for jobs of CI: the exit code is 4 if a team that waits holds too little, and messages name it. \
---metrics is for the textfile collector of Prometheus' node exporter, and needs the extra metrics.
+--metrics writes numbers of the answer for programs that collect them, in formats that other packages bring, such as \
+.prom for Prometheus.
 
 \b
 [bold]Examples[/]
@@ -229,7 +230,7 @@ def solve(
         Path | None,
         typer.Option(
             metavar="FILE.prom",
-            help="Write what teams get, hold and wait for, the certificate and the age of the input for Prometheus.",
+            help="Write what teams get, hold and wait for, the certificate and the age of the input, for monitoring.",
         ),
     ] = None,
     fail_if_below: Annotated[
@@ -242,8 +243,8 @@ def solve(
     as_json: AsJson = False,
 ) -> None:
     """Compute the optimal allocation under one policy, and certify it."""
-    files.check(out, files.ALLOCATIONS, source.path)
-    files.check(metrics, (files.METRICS,), source.path)
+    files.check_output(out, files.ALLOCATIONS, source.path)
+    exposition = _exposition(metrics, source.path)
     if fail_if_below is not None and not 0 < fail_if_below <= 1:  # NaN too
         raise InvalidBlock(f"--fail-if-below {fail_if_below:g}: give a part of the fair share up to 1, such as 0.8")
     chosen = asked([policy], constraint)
@@ -275,14 +276,26 @@ def solve(
             say(line)
     if out is not None:  # after the answer is shown, in case the file cannot be written
         files.write_allocation(allocation, out)
-    if metrics is not None:
-        write_whole(metrics, prometheus(allocation, input_time=source.written_at))
+    if metrics is not None and exposition is not None:
+        write_whole(metrics, exposition(allocation, input_time=source.written_at))
     written(out, metrics)
     below = [] if fail_if_below is None else held.below_sentences(allocation, fail_if_below)
     for line in below:
         complain(line)
     if below:
         raise typer.Exit(FAILED_CHECK)
+
+
+def _exposition(path: Path | None, source: str) -> Callable[..., str] | None:
+    """What another package brings to write metrics in a file of this ending."""
+    if path is None:
+        return None
+    known = extensions.points(extensions.EXPOSITIONS)
+    if not known:
+        raise extensions.missing("--metrics")
+    files.check_output(path, tuple(f".{name}" for name in known), source)
+    found: Callable[..., str] = known[path.suffix[1:].lower()].load()
+    return found
 
 
 @app.command(no_args_is_help=True, help=COMPARE)
@@ -306,9 +319,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare policies on one cluster."""
-    files.check(out, files.COMPARISONS, source.path)
+    files.check_output(out, files.COMPARISONS, source.path)
     for picture in (plot, plot_types):
-        files.check(picture, files.PICTURES)
+        files.check_output(picture, files.PICTURES)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
     of = asked(policy, constraint, how.solver)

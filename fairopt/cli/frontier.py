@@ -89,9 +89,9 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Sweep parameters of a family."""
-    files.check(out, (".csv", ".json"), source.path)
-    files.check(resume, (".json",), source.path)
-    files.check(plot, files.PICTURES)
+    files.check_output(out, (".csv", ".json"), source.path)
+    files.check_output(resume, (".json",), source.path)
+    files.check_output(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`
         check(kind, len(axes), of)

@@ -67,7 +67,7 @@ def plot(
 ) -> None:
     """Draw the answers of policies."""
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
-    files.check(path, files.PICTURES)
+    files.check_output(path, files.PICTURES)
     two = _two(kind, axis)
     of = asked(policy or [None], solver=how.solver)
     instance = source.read()

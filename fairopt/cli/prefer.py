@@ -73,7 +73,7 @@ def prefer(
     as_json: AsJson = False,
 ) -> None:
     """Find the points that reproduce rankings."""
-    files.check(plot, files.PICTURES)
+    files.check_output(plot, files.PICTURES)
     grid = {"betas": typed_values("--beta", beta), "lams": typed_values("--lam", lam)}
     grid["betas"] = [b for b in grid["betas"] if b != 0 or ":" not in beta]
     clock, questions = Clock(time_limit), read(options, rankings)

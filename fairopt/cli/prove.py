@@ -60,7 +60,7 @@ def prove(
     as_json: AsJson = False,
 ) -> None:
     """Prove properties."""
-    files.check(save, (".smt2", ".json"))
+    files.check_output(save, (".smt2", ".json"))
     if save is not None and property is None:
         raise typer.BadParameter("a file holds one proof; give --property too", param_hint="--save")
     notion = named_policy(policy)

@@ -180,7 +180,7 @@ def replay_jobs(
 ) -> None:
     """Replay jobs task by task."""
     inputs = (jobs, *([servers] if servers else []))
-    files.check(plot, files.PICTURES, *inputs)
+    files.check_output(plot, files.PICTURES, *inputs)
     if plot is not None:
         kind = kind or "shares"
         check_timelines(kind, between)
@@ -205,7 +205,7 @@ def replay_jobs(
     if out is not None and len(rules) == 1:
         outs = dict.fromkeys(rules, out)
     for one in outs.values():
-        files.check(one, (".csv", ".json"), *inputs)
+        files.check_output(one, (".csv", ".json"), *inputs)
     openb = is_openb(jobs)
     if servers is None and capacity is None and not openb:
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"

@@ -91,8 +91,8 @@ def what_if(
     as_json: AsJson = False,
 ) -> None:
     """Show what a change would do."""
-    files.check(plot, files.PICTURES)
-    files.check(out, (".json", ".csv"), source.path)
+    files.check_output(plot, files.PICTURES)
+    files.check_output(out, (".json", ".csv"), source.path)
     if not any((add, weight, limit, guarantee, drop_resource, without)):
         raise InvalidBlock(
             "no change is given; give one, such as --add SERVER=4, --weight NAME=2, --limit, --guarantee, "

@@ -11,5 +11,7 @@
 """
 
 from fairopt.instance.data import Instance, entries_of
+from fairopt.instance.labels import whole_name
+from fairopt.instance.teams import Labelling
 
-__all__ = ["Instance", "entries_of"]
+__all__ = ["Instance", "Labelling", "entries_of", "whole_name"]

@@ -20,23 +20,6 @@ def decayed(past: float, use: float, elapsed: float, half_life: float) -> float:
     return use + (past - use) * 2.0 ** (-elapsed / half_life)
 
 
-def slurm_factor(effective_usage: float, shares: float, damping: float = 1.0) -> float:
-    """Slurm's classic factor 2^(-U/S), between 0 and 1, of parts of all usage and of all shares."""
-    return 2.0 ** (-effective_usage / shares / damping) if shares > 0 else 0.0
-
-
-def slurm_effective_usage(usage: float, above: float, shares: float, level: float) -> float:
-    """Slurm's classic effective usage below an account with effective usage ``above``, of part of its shares."""
-    return usage + (above - usage) * (shares / level if level else 1.0)
-
-
-def level_fs(shares: float, usage: float) -> float:
-    """Slurm's Level FS among siblings, of their parts of shares and usage; the largest goes first in Fair Tree."""
-    if shares == 0:
-        return 0.0
-    return shares / usage if usage else math.inf
-
-
 def kai_weight(weight: float, usage: float, k: float) -> float:
     """KAI's weight over quota: from a part of all weights, lowered by the past part of the cluster."""
     return max(0.0, weight + k * (weight - usage))

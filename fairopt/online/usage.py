@@ -210,8 +210,7 @@ class _Held(_Sampled):
 class Slurm(_Sampled):
     """Slurm's multifactor priority: the highest 2^(-U/S) of decayed usage U and shares S.
 
-    Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U. With accounts,
-    `fairopt.policies.FairTree` is what Fair Tree steers to.
+    Users without accounts are ordered by U / S under Fair Tree too, whose Level FS is S / U.
 
     Parameters
     ----------

@@ -4,8 +4,6 @@ The names for users, beside the notions and mechanisms at the top of `fairopt`:
 
 * `named_policy`: a policy from text, such as ``"kdf:k=3"``. `known_policies`: all of them by short name.
 * `bottleneck_fairness`: whether an allocation is bottleneck fair.
-* `FairTree`: the rule of Slurm's Fair Tree, ``slurm`` on the command line.
-* `Kueue`: the fair sharing of Kueue.
 
 The files:
 
@@ -14,8 +12,7 @@ The files:
 * `bargaining`: the bargaining solutions of Nash, and of Kalai and Smorodinsky.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `hierarchical`: HDRF. `fair_tree`: the rule of Slurm. `kueue`: that of Kueue. `sequential`: SequentialMinMax.
-  `dynamic`: dynamic DRF.
+* `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
 * `loading`: saved answers, certified again.
 * `measured`: values and levels of tasks that were found elsewhere, without a proof.
 * `mechanism`: what mechanisms have in common.

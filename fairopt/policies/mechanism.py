@@ -10,6 +10,8 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.proof import gate
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 from fairopt.solve.form.no_whole_task import refuse_whole
@@ -60,7 +62,7 @@ class Mechanism(NotOfBlocks, ABC):
         time_limit : float, optional
             Seconds for the whole call.
         integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
+            Only False.
 
         Returns
         -------
@@ -133,6 +135,29 @@ class BySolvers(Mechanism):
 
     @abstractmethod
     def _solved(self, instance: Instance, clock: Clock, **options: Any) -> Allocation: ...
+
+
+def unproved(instance: Instance, tasks: Float, mechanism: Any, *, method: str, note: str) -> Allocation:
+    """An allocation of a mechanism without an objective, whose certificate shows feasibility only.
+
+    Parameters
+    ----------
+    instance : Instance
+    tasks : ndarray of shape (n_users, n_servers)
+    mechanism : Any
+        What is named as its policy.
+    method, note : str
+        Of the certificate.
+
+    Examples
+    --------
+    >>> import fairopt as fo, numpy as np
+    >>> pool = fo.Instance([[2], [1]], [6])
+    >>> answer = fo.policies.unproved(pool, np.array([[1.0], [4.0]]), "first come", method="by hand", note="")
+    >>> answer.certificate.violation, answer.certificate.ok
+    (0.0, False)
+    """
+    return gate.of_nothing(instance, tasks, mechanism, method=method, note=note)
 
 
 def require_pool(instance: Instance, notion: str) -> None:

@@ -10,12 +10,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, get_origin, get_type_hints
-
-from fairopt_clusters.policies.fair_tree import FairTree
-from fairopt_clusters.policies.kueue import Kueue
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin, get_type_hints
 
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
@@ -35,20 +33,49 @@ from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy, is_mechanism
 from fairopt.runtime.display import LONG, shorter
+from fairopt.runtime.extensions import OF_CLUSTERS, POLICIES, missing, points
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 B = TypeVar("B", bound=Block)
-
-GROUP = "fairopt.policies"
 
 
 @dataclass(frozen=True)
 class Notion:
-    """An entry of the registry."""
+    """An entry of the registry; one of an installed package is loaded when it is made or described."""
 
     name: str
-    parameters: str
-    summary: str
     make: Callable[..., Any]
+    point: EntryPoint | None = None
+
+    @cached_property
+    def parameters(self) -> str:
+        """The parameters of ``make``, with their defaults."""
+        made = self._documented
+        if made is None:
+            return ""
+        return ", ".join(
+            p.name if p.default in (inspect.Parameter.empty, None) else f"{p.name}={p.default}"
+            for p in inspect.signature(made).parameters.values()
+        )
+
+    @cached_property
+    def summary(self) -> str:
+        """The first line of its docstring, else where it is from."""
+        text = inspect.getdoc(self._documented) if self._documented is not None else None
+        return text.splitlines()[0] if text else self.name if self.point is None else f"from {self.point.value}"
+
+    @cached_property
+    def _documented(self) -> Callable[..., Any] | None:
+        """The class or function that makes it; None of a policy that is made, and of what cannot be loaded."""
+        if self.point is None:
+            return self.make
+        try:
+            found = self.point.load()
+        except (Exception, SystemExit):  # `make` says what breaks
+            return None
+        return found if isinstance(found, (type, FunctionType)) else None
 
 
 def known_policies() -> dict[str, Notion]:
@@ -66,10 +93,8 @@ def known_policies() -> dict[str, Notion]:
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
     found = _own()
-    for point in entry_points(group=GROUP):
-        if point.name not in found:
-            found[point.name] = Notion(point.name, "", f"from {point.value}", _loader(point))
-    return found
+    others = {name: Notion(name, _loader(point), point) for name, point in points(POLICIES).items()}
+    return found | {name: notion for name, notion in others.items() if name not in found}
 
 
 def _own() -> dict[str, Notion]:
@@ -92,14 +117,12 @@ def _own() -> dict[str, Notion]:
         "h-ffmra": HFFMRA,
         "ps-dsf": PSDSF,
         "hdrf": HDRF,
-        "kueue": Kueue,
         "per-server": _per_server,
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,
         "dynamic-drf": DynamicDRF,
-        "slurm": FairTree,
     }
-    return {name: _described(name, make) for name, make in own.items()}
+    return {name: Notion(name, make) for name, make in own.items()}
 
 
 def named_policy(text: str) -> Any:
@@ -136,6 +159,8 @@ def named_policy(text: str) -> Any:
         return parse_policy(text)
     if _is_place(name, rest):
         return _as_policy(_imported(name, rest.strip(), text, known), text, {})
+    if key in OF_CLUSTERS[POLICIES]:
+        raise missing(f"policy {key!r}")
     raise InvalidBlock(f"no policy {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
@@ -202,15 +227,7 @@ def _per_server(policy: str = "drf") -> NaivePerServer:
     return NaivePerServer(named_policy(policy))
 
 
-def _described(name: str, make: Callable[..., Any]) -> Notion:
-    parameters = ", ".join(
-        p.name if p.default in (inspect.Parameter.empty, None) else f"{p.name}={p.default}"
-        for p in inspect.signature(make).parameters.values()
-    )
-    return Notion(name, parameters, (inspect.getdoc(make) or name).splitlines()[0], make)
-
-
-def _loader(point: Any) -> Callable[..., Any]:
+def _loader(point: EntryPoint) -> Callable[..., Any]:
     def make(**parameters: Any) -> Any:
         try:
             found = point.load()

@@ -163,6 +163,16 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def figure(value: float) -> str:
+    """A number in four digits, with commas."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
+
+
+def plural(count: int, thing: str) -> str:
+    """A number of things."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
 def listed(names: Iterable[str], most: int = LOSERS, last: str = "and") -> str:
     """Names in a sentence."""
     every = list(names)

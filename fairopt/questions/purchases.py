@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from fairopt_clusters.quotas.quota import counts_gpus
 
 from fairopt.allocation import Allocation
 from fairopt.derivatives.sensitivity import FAR, ZERO, Purchase, checked_costs, sensitivity
@@ -154,9 +153,14 @@ def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
     if chosen is not None:
         return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
     waiting = waited_for(allocation)
-    found = [i for i, name in enumerate(names) if counts_gpus(name) and waiting[i] > 0 and there[i]]
+    found = [i for i, name in enumerate(names) if _counts_gpus(name) and waiting[i] > 0 and there[i]]
     # a resource of one type of GPUs, as gpu:a100, counts some of those of gpu
     return min(((":" in names[i], -waiting[i], names[i]) for i in found), default=(False, 0.0, None))[2]
+
+
+def _counts_gpus(resource: str) -> bool:
+    """Whether a resource counts GPUs, of all types or of one."""
+    return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
 
 
 class _Again:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from fairopt_clusters.report.words import in_use, plural
 
 from fairopt.allocation import Allocation
+from fairopt.networks.paths import FLOW, on_network
+from fairopt.questions.explanation import figure, listed, plural
 from fairopt.questions.held import held_now, most_used
 from fairopt.questions.purchases import leading
 from fairopt.questions.team_sums import team_sums, teams_shown
 from fairopt.report.held import held_columns, held_tables
 from fairopt.report.network import network_tables
 from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
-from fairopt.runtime.display import shortened, with_all_digits
+from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
 
 SCREEN = 40  # lines; longer tables are summarised
 ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
 RESOURCES = 3  # of which units are shown where it is not known what is held
 NAME = 20  # characters
+FULL = 1e-4  # of the capacity: less left over counts as none
 
 
 def answer_tables(allocation: Allocation, width: int, everything: bool = False) -> tuple[list[Table], list[str]]:
@@ -99,3 +101,37 @@ def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:
     if allocation._shown_prices[0] is not None:
         parts.append("prices")
     return f"not shown: {', '.join(parts)}; --all shows them, and --out and --json have everything"
+
+
+def in_use(allocation: Allocation) -> str:
+    """What is used up, and how much of the rest is in use."""
+    instance = allocation.instance
+    used, total = allocation.usage.sum(axis=0), instance.total_capacities
+    names = without_vendor(instance.resources)
+    part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
+    links_only = on_network(instance)
+    shown = [total[i] > 0 and not (links_only and name == FLOW) for i, name in enumerate(instance.resources)]
+    order = [i for i in np.argsort(-part, kind="stable").tolist() if shown[i]]
+    full = [i for i in order if part[i] >= 1 - FULL]
+    rest = [f"{percent_in_use(part[i])} of {names[i]}" for i in order if i not in full]
+    parts = []
+    if full:
+        units = instance.units or [""] * len(total)
+        all_of = listed([f"all {figure(total[i])} {unit_shown(units[i])}".strip() for i in full])
+        parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
+    if rest:
+        parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
+    return "; ".join(parts) + "." if parts else ""
+
+
+def percent_in_use(part: float) -> str:
+    """A part of a capacity in whole percent; 0% and 100% only if nothing, or nearly all, is in use.
+
+    Examples
+    --------
+    >>> percent_in_use(0.0), percent_in_use(0.001), percent_in_use(0.512), percent_in_use(0.998), percent_in_use(1.0)
+    ('0%', 'less than 1%', '51%', 'over 99%', '100%')
+    """
+    if 0 < part < 0.005:
+        return "less than 1%"
+    return "over 99%" if 0.995 <= part < 1 - FULL else f"{100 * part:.0f}%"

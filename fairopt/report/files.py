@@ -14,6 +14,7 @@ from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.files import is_read_as
 from fairopt.io.saving import unwritable, write_whole
 from fairopt.report.frames import csv_text, user_rows
+from fairopt.runtime import extensions
 
 if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
 SCHEMAS = Path(__file__).parent / "schemas"
-METRICS = ".prom"  # the textfile collector reads no other
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
+def check_output(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
     """Raise, before anything is solved, if an output file cannot be written or is one of the inputs."""
     if path is None:
         return
@@ -45,8 +45,6 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
             raise InvalidBlock(f"cannot write {path}: the input {one} is read from this file; give another name")
     if path.suffix.lower() == ".parquet":
         optional("pyarrow", "parquet", str(path))
-    if path.suffix.lower() == METRICS:
-        optional("prometheus_client", "metrics", str(path), "prometheus-client")
     if path.suffix.lower() in PICTURES:
         optional("matplotlib.figure", "plots", "a picture")
 
@@ -74,11 +72,20 @@ def schema(format: str) -> dict[str, Any]:
     >>> fo.report.schema("fairopt.error/1")["required"]
     ['format', 'error', 'message', 'exit_code']
     """
-    known = {"fairopt." + "/".join(file.stem.rsplit("-", 1)): file for file in sorted(SCHEMAS.glob("*.json"))}
+    known = _schemas_in(SCHEMAS)
+    if format not in known:  # those of other packages, in the folder of a module
+        for _, package in extensions.loaded(extensions.SCHEMAS):
+            for folder in package.__path__:
+                known = _schemas_in(Path(folder)) | known
     if format not in known:
         raise InvalidBlock(f"no format {format!r}; {nearest(format, known)}")
     found: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
     return found
+
+
+def _schemas_in(folder: Path) -> dict[str, Path]:
+    """The schemas in a folder, by format: ``fairopt.answer/1`` is in the file answer-1.json."""
+    return {"fairopt." + "/".join(file.stem.rsplit("-", 1)): file for file in sorted(folder.glob("*.json"))}
 
 
 def as_json(data: Any) -> str:

@@ -7,21 +7,14 @@
 * `threads`: one BLAS thread while fairopt computes.
 * `tolerances`: what counts as equal. `arrays`: types of arrays.
 * `subprocesses`: solvers in subprocesses that can be killed. `solver_process`: the program of such a subprocess.
-* `extensions`: what other distributions add.
+* `extensions`: what other distributions bring by entry points.
+
+The names for packages that extend fairopt are those of ``__init__.pyi``.
 """
 
-from typing import Any
+from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
 
+# isort: split
+from fairopt.runtime.lazy import public_names
 
-def __getattr__(name: str) -> Any:
-    """A public name. What finds it is imported now, since `quiet_start` comes before all else."""
-    from fairopt.runtime.lazy import public_names
-
-    return public_names(__name__)[0](name)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    from fairopt.runtime.lazy import public_names
-
-    return public_names(__name__)[1]()
+__getattr__, __dir__ = public_names(__name__)

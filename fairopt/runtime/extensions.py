@@ -1,18 +1,20 @@
 """What other distributions add by entry points, and which of them to install where something is missing.
 
-The groups are those of `GROUPS`. An entry point is loaded when needed, so that one that breaks stops nothing else.
+The groups are those of `GROUPS`. An entry point is loaded when it is needed, and one that breaks stops nothing else.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from fnmatch import filter
+import fnmatch
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 READERS, JOBS, EXPOSITIONS = "fairopt.readers", "fairopt.jobs", "fairopt.expositions"
 COMMANDS, POLICIES, SCHEDULERS, SCHEMAS = (
@@ -24,18 +26,18 @@ COMMANDS, POLICIES, SCHEDULERS, SCHEMAS = (
 GROUPS = {
     READERS: "kinds of files that `fairopt.read` takes",
     JOBS: "kinds of files of jobs for simulations",
-    EXPOSITIONS: "an answer as text for programs that collect numbers",
-    COMMANDS: "commands of the command line",
+    EXPOSITIONS: "functions of an answer and input_time, by the ending of the text file that `fairopt solve` writes",
+    COMMANDS: "commands of the command line: modules that register one, or functions",
     POLICIES: "policies with a short name",
-    SCHEDULERS: "schedulers that `fairopt audit` takes",
-    SCHEMAS: "JSON Schemas of what commands print",
+    SCHEDULERS: "schedulers with a method `audit`, for `fairopt audit`",
+    SCHEMAS: "packages whose folder holds JSON Schemas of what commands print",
 }
 CLUSTERS = "fairopt-clusters"
 INSTALL = "pip install . ./clusters"  # in a checkout of the repository, as neither distribution is on an index
 OF_CLUSTERS = {  # what that distribution brings, for errors where it is not installed
     COMMANDS: ("quotas", "queues", "report"),
     POLICIES: ("kueue", "slurm"),
-    SCHEDULERS: ("kai", "kueue", "slurm", "volcano", "yunikorn"),
+    SCHEDULERS: ("kai", "kueue", "slurm", "volcano", "volcano-capacity", "volcano-hdrf", "yunikorn"),
 }
 OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "Slurm": (
@@ -52,10 +54,37 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
 }
 OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
 
+MOVED = {  # names of this package that are elsewhere now; for one version
+    "fairopt.Allocation.quotas": "fairopt_clusters.quotas_of",
+    **dict.fromkeys(
+        (f"fairopt.datasets.{name}" for name in ("REQUEST_TYPES", "heavy_light_demands", "jiang_wu_demands")),
+        "in benchmarks/papers/jiang_wu_2021_demands.py of its repository",
+    ),
+    "fairopt.datasets.RequestRounds": "in benchmarks/papers/hamzeh_2021_requests.py of its repository",
+    **{f"fairopt.datasets.{name}": f"fairopt_clusters.{name}" for name in ("Queue", "QueueTree")},
+    **{
+        f"fairopt.datasets.{name}": f"fairopt_clusters.read_{name}"
+        for name in ("clusterdata2019", "gavel_throughputs", "kubernetes", "openb", "queues", "slurm")
+    },
+    "fairopt.deployed": "fairopt_clusters.schedulers",
+    "fairopt.operate": "fairopt.questions",
+    **{f"fairopt.policies.{name}": f"fairopt_clusters.policies.{name}" for name in ("FairTree", "Kueue")},
+    **{
+        f"fairopt.report.{name}": f"fairopt_clusters.report.{name}"
+        for name in ("ClusterReport", "cluster_report", "prometheus")
+    },
+    **{
+        f"fairopt.questions.{name}": f"fairopt_clusters.quotas.{name}"
+        for name in ("Change", "Quota", "QuotaChanges", "Quotas")
+    },
+}
+
 
 @cache
 def points(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name; of several with one name the first that is found."""
+    from importlib.metadata import entry_points  # takes 20 ms
+
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, point)
@@ -86,9 +115,14 @@ def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
     if any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values()):
         return ""
     known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]
-    return next((kind for kind, patterns in known.items() if any(filter(names, one) for one in patterns)), "")
+    return next((kind for kind, patterns in known.items() if any(fnmatch.filter(names, one) for one in patterns)), "")
 
 
 def missing(purpose: str) -> MissingExtra:
     """The error that names the distribution which somebody needs for a purpose."""
     return MissingExtra(CLUSTERS, "", purpose, INSTALL)
+
+
+def moved(place: str) -> str:
+    """The end of the message about a missing name, such as ``fairopt.policies.Kueue``: where it is now, if it moved."""
+    return f": it is now {MOVED[place]}" if place in MOVED else ""

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import optional
+from fairopt.runtime.extensions import moved
 from fairopt.runtime.threads import relimit
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
             return sorted(public_places(package))
         module = None if name.startswith("_") else public_places(package).get(name)
         if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{moved(f'{package}.{name}')}")
         found = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
         setattr(sys.modules[package], name, found)
         return found

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import AsJson
-from fairopt.cli.inputs import say_notes
-from fairopt.cli.progress import console_for, say, show_json
-from fairopt.cli.values import labelled_number
+from fairopt.cli import AsJson, command, console_for, labelled_number, say, say_notes, show_json
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.report.tables import Column, Table, signed
+from fairopt.report import Column, Table, signed
 from fairopt_clusters import schedulers as deployed
 from fairopt_clusters.read.queues.kueue import workloads_of
 from fairopt_clusters.read.queues.reader import tree_and_objects
@@ -71,8 +67,7 @@ def _sentence(cycle: Cycle, workloads: list[Workload]) -> str:
     return " and ".join(parts)
 
 
-@app.command(no_args_is_help=True, help=QUEUES)
-@guarded
+@command(help=QUEUES)
 def queues(
     file: Annotated[Path, typer.Argument(help="Queues of the scheduler, in its own format.", show_default=False)],
     scheduler: Annotated[

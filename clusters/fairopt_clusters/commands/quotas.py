@@ -8,18 +8,32 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.application import FAILED_CHECK, app, guarded
-from fairopt.cli.commands import AsJson, Constraints, OnePolicy, asked
-from fairopt.cli.inputs import Source, TimeLimit, Verbose, reading, say_notes
-from fairopt.cli.progress import console_for, say, show_json, working, written
+from fairopt.cli import (
+    FAILED_CHECK,
+    AsJson,
+    Constraints,
+    OnePolicy,
+    Source,
+    TimeLimit,
+    Verbose,
+    asked,
+    command,
+    console_for,
+    reading,
+    say,
+    say_notes,
+    show_json,
+    working,
+    written,
+)
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
-from fairopt.policy import accepted
-from fairopt.report import files
-from fairopt.runtime.clock import begin
+from fairopt.policies import accepted
+from fairopt.report import check_output
+from fairopt.runtime import begin
 from fairopt_clusters.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
+from fairopt_clusters.quotas.owed import FORMATS, TEAM, quotas_of
 from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
-from fairopt_clusters.quotas.quotas import FORMATS, TEAM, quotas_of
 from fairopt_clusters.quotas.tables import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt_clusters.quotas.team_quotas import PATCHES
 
@@ -77,8 +91,7 @@ Integral = Annotated[
 ]
 
 
-@app.command(no_args_is_help=True, help=QUOTAS)
-@guarded
+@command(help=QUOTAS)
 @reading
 def quotas(
     source: Source,
@@ -134,7 +147,7 @@ def quotas(
         of_input = quotas_of_input(source.path, "kueue" if of_kueue else format)
         known = (queues.present, "kueue") if of_kueue and queues.raw else of_input
     target = format or (known[1] if known is not None else FORMATS[0])
-    files.check(out, ENDINGS[target], source.path)
+    check_output(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
         _check_teams(target, source, of_queues, bool(queues.raw))
     ((name, mechanism),) = chosen(instance).items()

@@ -8,13 +8,28 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fairopt.cli.application import app, exit_code, guarded
-from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, asked
-from fairopt.cli.inputs import USUAL, Solving, Source, reading
-from fairopt.cli.interrupts import INTERRUPTED, STOPPED
-from fairopt.cli.progress import complain, say, show_json, working, written
-from fairopt.errors import InvalidBlock, optional
-from fairopt.report import files
+from fairopt.cli import (
+    DEFAULT,
+    INTERRUPTED,
+    STOPPED,
+    USUAL,
+    WHAT_POLICY,
+    AsJson,
+    Constraints,
+    Solving,
+    Source,
+    asked,
+    command,
+    complain,
+    exit_code,
+    reading,
+    say,
+    show_json,
+    working,
+    written,
+)
+from fairopt.errors import InvalidBlock
+from fairopt.report import check_output
 from fairopt_clusters.report import cluster
 
 REPORT = """Write one page on a cluster for those who run it: what to do, who waits, who gets what, and why.
@@ -37,8 +52,7 @@ files. The summary is of the first policy. Teams are always listed, of many user
   fairopt report cluster/ -p drf -p most-tasks --json"""
 
 
-@app.command("report", no_args_is_help=True, help=REPORT)
-@guarded
+@command(help=REPORT)
 @reading
 def report(
     source: Source,
@@ -66,15 +80,14 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one page on a cluster for those who run it."""
-    files.check(out, cluster.ENDINGS, source.path)
+    check_output(out, cluster.ENDINGS, source.path)
     if no_answers and answers is not None:
         raise InvalidBlock(f"--answers {answers} and --no-answers contradict each other; give one of them")
     folder = None if no_answers else answers or out.with_name(f"{out.stem}-answers")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InvalidBlock(f"--answers {folder}: this is a file; give the name of a folder")
-    optional("jinja2", "report", "a report")
     given: list[str | None] = [*policy] if policy else [None]
-    of = asked(given, constraint)
+    of = asked(given, constraint, how.solver)
     instance = source.read()
     chosen = of(instance)
     more = [word for one in constraint or () for word in ("-c", one)]

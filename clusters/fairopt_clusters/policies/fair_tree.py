@@ -8,17 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Objective
-from fairopt.blocks.objectives import Leximin
-from fairopt.blocks.shares import DominantShare, ResourceShare
-from fairopt.blocks.teams import OfTeam
+from fairopt import Allocation, DominantShare, Instance, Leximin, Objective, OfTeam, Policy, ResourceShare
 from fairopt.errors import InvalidBlock
-from fairopt.instance import Instance
-from fairopt.policies.mechanism import NotOfBlocks
-from fairopt.policy import Policy
-from fairopt.runtime.arrays import Indices
-from fairopt.solve.form.program import require_instance
+from fairopt.policies import NotOfBlocks, require_instance
+from fairopt.runtime import Indices
 
 MAX = "max"  # of billing
 
@@ -46,14 +39,14 @@ class FairTree(NotOfBlocks):
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance(
     ...     [[1, 1], [1, 0]], [12, 8], resources=["cpu", "gpu"], weights={"eng": 3},
     ...     teams={"team": ["vision", "bio"], "parent": ["eng", "sci"]},
     ... )
-    >>> fo.policies.FairTree().allocate(cluster).tasks
+    >>> fc.policies.FairTree().allocate(cluster).tasks
     array([8., 4.])
-    >>> fo.policies.FairTree("max").allocate(cluster.with_task_limits([None, 4])).tasks.round(6)
+    >>> fc.policies.FairTree("max").allocate(cluster.with_task_limits([None, 4])).tasks.round(6)
     array([8., 4.])
     """
 
@@ -110,8 +103,8 @@ class FairTree(NotOfBlocks):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> fo.policies.FairTree().allocate(fo.Instance([[2], [1]], [8], resources=["cpu"])).tasks
+        >>> import fairopt as fo, fairopt_clusters as fc
+        >>> fc.policies.FairTree().allocate(fo.Instance([[2], [1]], [8], resources=["cpu"])).tasks
         array([2., 4.])
         """
         require_instance(instance)

@@ -6,17 +6,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Objective, tiers_of
-from fairopt.blocks.objectives import Leximin
-from fairopt.blocks.teams import OfTeam, Surplus
+from fairopt import Allocation, Instance, Leximin, Objective, OfTeam, Policy, Surplus
+from fairopt.blocks import tiers_of
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
-from fairopt.exact.allocate import allocate_in_fractions
-from fairopt.instance import Instance
-from fairopt.policies.mechanism import NotOfBlocks
-from fairopt.policy import Policy
-from fairopt.runtime.clock import Clock
-from fairopt.solve.form.program import require_instance
+from fairopt.exact import allocate_in_fractions
+from fairopt.policies import NotOfBlocks, require_instance
+from fairopt.runtime import Clock
 from fairopt_clusters.policies.fair_tree import divided, with_all_labels
 
 # of users and servers: 1,440 took 24 s in fractions, and were not certified within 120 s in floats
@@ -51,12 +46,11 @@ class Kueue(NotOfBlocks):
     Of 12 CPUs the teams are owed 6 and 2, and borrow 2 of the other 4 each:
 
     >>> import fairopt as fo
-    >>> from fairopt.policies import Kueue
     >>> cluster = fo.Instance(
     ...     [[1], [1]], [12], resources=["cpu"], teams={"team": ["a", "b"]},
     ...     guarantees={"a": {"cpu": 6}, "b": {"cpu": 2}},
     ... )
-    >>> Kueue().allocate(cluster).tasks.round(6)
+    >>> fc.policies.Kueue().allocate(cluster).tasks.round(6)
     array([8., 4.])
     """
 
@@ -97,9 +91,9 @@ class Kueue(NotOfBlocks):
 
         Examples
         --------
-        >>> import fairopt as fo
+        >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[1], [1]], [8], teams={"team": ["a", "b"]}, weights={"a": 3, "b": 1})
-        >>> fo.policies.Kueue().allocate(pool).tasks.round(6)
+        >>> fc.policies.Kueue().allocate(pool).tasks.round(6)
         array([6., 2.])
         """
         require_instance(instance)

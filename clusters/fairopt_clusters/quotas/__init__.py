@@ -1,1 +1,20 @@
-"""To be described."""
+"""What can be applied, from an answer: quotas of teams for Kubernetes, Kueue and Slurm.
+
+The names for users: `quotas_of` makes `Quotas`, with a `Quota` for each team and resource. `Quotas.diff` compares them
+with present ones: `QuotaChanges`, with a `Change` for each.
+
+The files:
+
+* `owed`: what each team is owed, rounded and spread over flavors; `whole_tasks`: the answer in whole tasks;
+  `handed_out`: what is left after rounding; `bounded`: what limits of Kubernetes and Slurm bound; `gangs`: jobs that
+  start whole or not at all; `gpu_types`: GPUs by type.
+* `quota`: one quota, and the table in CSV; `team_quotas`: those of all teams, and their changes; `tables`: both on a
+  screen and in JSON.
+* `cluster_queues`: for Kueue. `resource_quotas`: for Kubernetes; `objects`: its lists in YAML; `namespaces`: what is in
+  them. `accounts`: for Slurm.
+* `present`: quotas that a cluster has now.
+"""
+
+from fairopt.runtime import public_names
+
+__getattr__, __dir__ = public_names(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime import Bool, Float
 
 BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairopt.instance import Instance
-from fairopt.runtime.arrays import Float
+from fairopt import Instance
+from fairopt.runtime import Float
 from fairopt_clusters.quotas.accounts import tres_name
 from fairopt_clusters.read.slurm.devices import ANY, UNNAMED, is_slice
 

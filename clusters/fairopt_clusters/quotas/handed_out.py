@@ -8,14 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import part_of_capacity
-from fairopt.blocks.objectives import Total
-from fairopt.blocks.shares import Tasks
-from fairopt.instance import Instance
-from fairopt.runtime.arrays import Bool, Float
-from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
-from fairopt.solve.form.program import Program
-from fairopt.solve.whole.rounding import WholeTasks
+from fairopt import Instance, Tasks, Total
+from fairopt.questions import part_of_capacity
+from fairopt.runtime import VIOLATION_TOLERANCE, Bool, Float
+from fairopt.solve.whole import Program, WholeTasks
 
 
 def handed_out(instance: Instance, placement: Float) -> Float:

@@ -34,9 +34,9 @@ class Quota:
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> pool = fo.Instance([[4, 1]], [16, 2], users=["train"], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-    >>> fo.DRF().allocate(pool).quotas().rows[1]
+    >>> fc.quotas_of(fo.DRF().allocate(pool)).rows[1]
     Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='', owed=None)
     """
 
@@ -71,11 +71,6 @@ def is_cpu(resource: str, unit: str) -> bool:
 def is_memory(unit: str) -> bool:
     """Whether a unit is one of memory that is a multiple of a KiB."""
     return unit in _MEBIBYTES
-
-
-def counts_gpus(resource: str) -> bool:
-    """Whether a resource counts GPUs, of all types or of one."""
-    return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
 
 
 def step_of(resource: str, unit: str, whole_cores: bool = False) -> Fraction:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.report.tables import Column, Table, numbers
-from fairopt.runtime.display import shortened
+from fairopt.report import Column, Table, numbers
+from fairopt.runtime import shortened
 from fairopt_clusters.quotas.quota import Quota
 from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
 

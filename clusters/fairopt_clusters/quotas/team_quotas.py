@@ -1,4 +1,4 @@
-"""Quotas of teams, and their difference from present ones (`Allocation.quotas`)."""
+"""Quotas of teams, and their difference from present ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from fairopt.runtime.display import unit_shown
-from fairopt.runtime.lazy import pandas
+from fairopt.runtime import pandas, unit_shown
 from fairopt_clusters.quotas.present import read_quotas
 from fairopt_clusters.quotas.quota import Quota
 
@@ -88,11 +87,11 @@ class QuotaChanges:
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> pool = fo.Instance(
     ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
     ... )
-    >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 4.0)]).notes
+    >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
     ('vision holds 4 gpu, more than its new quota of 3',)
     """
 
@@ -109,9 +108,9 @@ class QuotaChanges:
 
         Examples
         --------
-        >>> import fairopt as fo
+        >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[1]], [4], resources=["gpu"])
-        >>> fo.DRF().allocate(pool).quotas().diff([]).to_frame()[["team", "new"]]
+        >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([]).to_frame()[["team", "new"]]
             team  new
         0  user1  4.0
         """
@@ -144,13 +143,13 @@ class Quotas:
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance(
     ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
     ...     servers=["a100-1", "t4-1"], server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
     ...     eligible={"vision": ["a100-1"], "nlp": ["t4-1"]},
     ... )
-    >>> quotas = fo.DRF().allocate(cluster).quotas()
+    >>> quotas = fc.quotas_of(fo.DRF().allocate(cluster))
     >>> quotas
     <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
     >>> print(quotas.text("slurm").splitlines()[-1])
@@ -185,9 +184,9 @@ class Quotas:
 
         Examples
         --------
-        >>> import fairopt as fo
+        >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[4, 1]], [16, 2], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-        >>> print(fo.DRF().allocate(pool).quotas().text("csv"), end="")
+        >>> print(fc.quotas_of(fo.DRF().allocate(pool)).text("csv"), end="")
         team,resource,flavor,amount,unit
         vision,cpu,,8,
         vision,gpu,,2,
@@ -216,9 +215,9 @@ class Quotas:
 
         Examples
         --------
-        >>> import fairopt as fo
+        >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
-        >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 6.0)]).rows[0].change
+        >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 6.0)]).rows[0].change
         -2.0
         """
         if isinstance(present, Quotas):
@@ -236,8 +235,8 @@ class Quotas:
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"])).quotas().to_frame()
+        >>> import fairopt as fo, fairopt_clusters as fc
+        >>> fc.quotas_of(fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"]))).to_frame()
             team resource flavor  amount unit
         0  user1      gpu            4.0
         """

@@ -7,21 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation, part_of_capacity
-from fairopt.blocks.guarantees import beyond_limits, limited_units
-from fairopt.blocks.objectives import Total
-from fairopt.blocks.shares import Tasks
+from fairopt import Allocation, Instance, Policy, Tasks, Total
+from fairopt.blocks import beyond_limits, limited_units
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified
-from fairopt.instance import Instance
-from fairopt.instance.teams import Labelling
-from fairopt.policy import Policy, label
-from fairopt.runtime.arrays import Float, Indices
-from fairopt.runtime.clock import Clock, begin
-from fairopt.runtime.display import first_of
-from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.solve.form.bundle_program import decides_bundles
-from fairopt.solve.form.program import Program
-from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
+from fairopt.instance import Labelling
+from fairopt.policies import label
+from fairopt.questions import part_of_capacity
+from fairopt.runtime import GAP_TOLERANCE, VIOLATION_TOLERANCE, Clock, Float, Indices, begin, first_of
+from fairopt.solve.whole import FROM_WHOLE, Program, WholeTasks, decides_bundles, rounded
 from fairopt_clusters.quotas.handed_out import handed_out
 
 

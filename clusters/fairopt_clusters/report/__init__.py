@@ -1,1 +1,12 @@
-"""To be described."""
+"""A page on a cluster for those who run it, and metrics of an answer.
+
+The names for users: `cluster_report` makes a `ClusterReport`, which writes the page; `prometheus` makes metrics.
+
+* `cluster`: everything that the page says. `words`: its sentences. `page`: its HTML, by Jinja2 from the folder
+  ``templates``.
+* `exposition`: metrics for Prometheus, for ``fairopt solve --metrics``.
+"""
+
+from fairopt.runtime import public_names
+
+__getattr__, __dir__ = public_names(__name__)

@@ -13,26 +13,25 @@ from typing import Any, TypeVar
 import numpy as np
 
 import fairopt
-from fairopt.allocation import Allocation
-from fairopt.errors import FairoptError, InvalidBlock, optional
-from fairopt.instance import Instance
-from fairopt.instance.labels import whole_name
+from fairopt import Allocation, Instance, check
+from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.instance import whole_name
 from fairopt.io.saving import replacing
-from fairopt.policy import accepted
-from fairopt.properties.checks import check
-from fairopt.properties.names import when_late
-from fairopt.questions.explain import Explainer
-from fairopt.questions.explanation import Explanation
-from fairopt.questions.fitting import too_large
-from fairopt.questions.held import described_held
-from fairopt.questions.purchases import TASKS, Purchases, leading, purchases
-from fairopt.questions.team_sums import team_sums
-from fairopt.report.comparison import Comparison
-from fairopt.report.outcomes import Outcome, mechanisms, outcome
-from fairopt.runtime.clock import Clock, begin
-from fairopt.runtime.lazy import later
-from fairopt.runtime.progress import Listener, by_itself, tell, within
-from fairopt.solve.form import solvers
+from fairopt.policies import accepted
+from fairopt.properties import when_late
+from fairopt.questions import (
+    TASKS,
+    Explainer,
+    Explanation,
+    Purchases,
+    described_held,
+    leading,
+    purchases,
+    team_sums,
+    too_large,
+)
+from fairopt.report import Comparison, Outcome, mechanisms, outcome
+from fairopt.runtime import Clock, Listener, begin, by_itself, later, tell, within
 from fairopt_clusters.report import words
 from fairopt_clusters.report.words import Entitled, Findings
 
@@ -78,9 +77,9 @@ class ClusterReport:
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], users=["train", "web"], resources=["cpu", "gpu"])
-    >>> for line in fo.report.cluster_report("drf", cluster).sentences:
+    >>> for line in fc.cluster_report("drf", cluster).sentences:
     ...     print(line)
     DRF divides 1 server among 2 users and runs 24 tasks.
     cpu is used up (all 32); 67% of gpu is in use.
@@ -169,7 +168,7 @@ class ClusterReport:
         --------
         >>> import pathlib, tempfile, fairopt as fo
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> found = fo.report.cluster_report(["drf", "nash"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
+        >>> found = fc.cluster_report(["drf", "nash"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
         >>> saved = found.write(folder / "report.html", answers=folder / "answers")
         >>> [(one.path.name, one.verification.ok) for one in saved.values()]
         [('drf.json', True), ('nash-welfare.json', True)]
@@ -177,7 +176,6 @@ class ClusterReport:
         page = Path(path)
         if page.suffix.lower() not in ENDINGS:
             raise InvalidBlock(f"cannot write {page}; give a name that ends in {' or '.join(ENDINGS)}")
-        optional("jinja2", "report", "a report")
         if answers is None:
             with replacing([page]) as (file,):
                 file.write(self.to_html(origin=origin).encode(errors="backslashreplace"))
@@ -291,8 +289,6 @@ def cluster_report(
     """
     if not isinstance(instance, Instance):
         raise InvalidBlock(f"cluster_report(..., {type(instance).__name__}): give an Instance second")
-    if solver is not None:
-        solvers.named(solver)
     chosen, outcomes, found = mechanisms(policies), list[Outcome](), dict[str, Findings]()
     if not chosen:
         raise InvalidBlock("no policy is given; give one, such as 'drf'")

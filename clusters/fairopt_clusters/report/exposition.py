@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
-from fairopt.allocation import Allocation
+from fairopt import Allocation
 from fairopt.errors import InvalidBlock, optional
-from fairopt.policy import label
-from fairopt.questions.held import by_team_else_user, held_now
-from fairopt.questions.team_sums import team_sums
+from fairopt.policies import label
+from fairopt.questions import by_team_else_user, held_now, team_sums
 
 PREFIX = "fairopt_"
 METRICS = {  # name: labels, and the help in the file
@@ -54,9 +53,9 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
 
     Examples
     --------
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance([[4, 1], [2, 1]], [48, 8], users=["train", "tune"], resources=["cpu", "gpu"], held=[6, 1])
-    >>> for line in fo.report.prometheus(fo.DRF().allocate(cluster)).splitlines():
+    >>> for line in fc.prometheus(fo.DRF().allocate(cluster)).splitlines():
     ...     if line.startswith("fairopt_difference"):
     ...         print(line)
     fairopt_difference_amount{resource="cpu",team="train"} 8.0

@@ -1,4 +1,4 @@
-"""The page of a report on a cluster: its tables and bars as data, and their HTML by Jinja2 (extra ``report``)."""
+"""The page of a report on a cluster: its tables and bars as data, and their HTML by Jinja2."""
 
 from __future__ import annotations
 
@@ -13,21 +13,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation, part_of_capacity
-from fairopt.errors import optional
-from fairopt.instance import Instance
-from fairopt.properties.checks import without_envy
-from fairopt.properties.envy import Envy
-from fairopt.properties.names import MEANING, percent
-from fairopt.properties.verdicts import Verdict
-from fairopt.questions.explanation import listed, number
-from fairopt.questions.held import EVEN, OVER, UNDER, HeldNow, held_now, most_used
-from fairopt.questions.server_sums import part_of
-from fairopt.questions.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
-from fairopt.report.held import amount
-from fairopt.report.tables import Column, Table, numbers, percents, scarcest_first, short_titles, signed, unusual
-from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
+from fairopt import Allocation, Instance
+from fairopt.properties import MEANING, Envy, Verdict, percent, without_envy
+from fairopt.questions import (
+    EVEN,
+    OVER,
+    UNDER,
+    HeldNow,
+    TeamSums,
+    figure,
+    guaranteed_units,
+    held_now,
+    listed,
+    most_used,
+    number,
+    part_of,
+    part_of_capacity,
+    plural,
+    team_sums,
+    teams_shown,
+)
+from fairopt.report import (
+    Column,
+    Table,
+    amount,
+    in_use,
+    numbers,
+    percent_in_use,
+    percents,
+    scarcest_first,
+    short_titles,
+    signed,
+    unusual,
+)
+from fairopt.runtime import Float, short, shorter, unit_shown, visible, without_vendor
 from fairopt_clusters.report import words
 
 if TYPE_CHECKING:
@@ -70,7 +89,8 @@ def grid(title: str, columns: Sequence[Column], note: str = "") -> Table:
 
 @cache
 def _environment() -> jinja2.Environment:
-    jinja2 = optional("jinja2", "report", "a report")
+    import jinja2  # takes a tenth of a second
+
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -143,16 +163,16 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
 
 def _size(instance: Instance, kind: str) -> str:
     """The size of the cluster in one line."""
-    of_users = words.plural(instance.n_users, "user")
+    of_users = plural(instance.n_users, "user")
     units = instance.units or [""] * instance.n_resources
     amounts = [
-        " ".join(filter(None, (words.figure(total), unit_shown(unit), name)))
+        " ".join(filter(None, (figure(total), unit_shown(unit), name)))
         for name, unit, total in zip(
             without_vendor(instance.resources), units, instance.total_capacities.tolist(), strict=True
         )
     ]
     teams = f"{words.counted(instance)} ({of_users})" if kind == "team" else of_users
-    return f"{teams} on {words.plural(int(instance.counts.sum()), 'server')}: {listed(amounts, 6)}"
+    return f"{teams} on {plural(int(instance.counts.sum()), 'server')}: {listed(amounts, 6)}"
 
 
 # -- the summary --------------------------------------------------------------------------------------------------
@@ -168,7 +188,7 @@ def _tiles(report: ClusterReport) -> list[tuple[str, str, str, str]]:
         i = most_used([allocation])
         part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
         name = without_vendor(instance.resources)[i]
-        out.append((words.percent_in_use(part), f"of {name} in use", "the most used resource", ""))
+        out.append((percent_in_use(part), f"of {name} in use", "the most used resource", ""))
     wait = len(words.waiting(allocation))
     name = f"of {words.counted(instance)} wait{'s' * (wait == 1)}"
     get = "get less than they ask for" if wait else "all get what they ask for"
@@ -206,7 +226,7 @@ def _waiting(allocation: Allocation) -> Table | None:
         _share_column(np.array([w.dominant_share for w in shown])),
     ]
     weights = unusual(range(len(shown)), "weight", np.array([w.weight for w in some]), 1)
-    left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
+    left = f"{plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
     title = f"Who waits: the smallest share{' per weight' * bool(weights)} first"
     return grid(title, [*columns, *weights], left)
 
@@ -294,7 +314,7 @@ def _of(found: Findings, by: str | None) -> Table:
         for label in instance.teams.outermost_first:
             columns.append(Column(label, [instance.teams[label][j] or "none" for j in chosen], right=False))
     if left := len(sums.names) - len(chosen):
-        ends = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out."
+        ends = f"The smallest and the largest shares; {plural(left, 'more user')} are left out."
         if nothing := int((instance.task_limits == 0).sum()):
             ends += f" Of these, {nothing:,} can run nothing: their task limit is 0."
         note = f"{ends} {note}".strip()
@@ -344,7 +364,7 @@ def _stacks(report: ClusterReport) -> dict[str, Any]:
     legend = [(chr(ord("A") + k), k + 1, shorter(names[t], NAME)) for k, t in enumerate(chosen)]
     groups = [np.array([t]) for t in chosen]
     if len(rest):
-        legend.append(("…", 0, words.plural(len(rest), f"other {kind}")))
+        legend.append(("…", 0, plural(len(rest), f"other {kind}")))
         groups.append(rest)
     resources = []
     for i, resource in enumerate(without_vendor(instance.resources)):
@@ -428,9 +448,9 @@ def _use(policy: str, found: Findings) -> Panel:
     columns = [
         Column("resource", short_titles(instance), right=False),
         _parts("in use", parts),
-        Column("units in use", [words.figure(x) for x in used]),
-        Column("of", [words.figure(x) for x in total]),
-        Column("left over", [words.figure(x) for x in np.maximum(total - used, 0.0)]),
+        Column("units in use", [figure(x) for x in used]),
+        Column("of", [figure(x) for x in total]),
+        Column("left over", [figure(x) for x in np.maximum(total - used, 0.0)]),
     ]
     if allocation.given_bundles is not None:
         by_tasks = part_of_capacity(allocation.task_usage.sum(axis=0), total)
@@ -441,7 +461,7 @@ def _use(policy: str, found: Findings) -> Panel:
     grids = [grid("Use of each resource", columns)]
     if instance.merged().n_servers > 1:
         grids.append(_classes(allocation))
-    return Panel(policy, grids, gist=words.in_use(allocation))
+    return Panel(policy, grids, gist=in_use(allocation))
 
 
 def _classes(allocation: Allocation) -> Table:
@@ -533,7 +553,7 @@ def _bars(values: Sequence[float]) -> list[float]:
 
 
 def _range(up_to: float) -> str:
-    return "not known" if np.isnan(up_to) else "no end" if np.isinf(up_to) else words.figure(up_to)
+    return "not known" if np.isnan(up_to) else "no end" if np.isinf(up_to) else figure(up_to)
 
 
 # -- reasons, envy, properties ------------------------------------------------------------------------------------
@@ -545,7 +565,7 @@ def _why(policy: str, found: Findings, names: Mapping[str, str]) -> Panel:
         {"name": e.name, "lines": [words.with_short_servers(line, names) for line in e.sentences]}
         for e in found.explanations
     ]
-    left = f"{words.plural(found.unexplained, 'more user')} left out, with larger shares; 'fairopt why' explains any."
+    left = f"{plural(found.unexplained, 'more user')} left out, with larger shares; 'fairopt why' explains any."
     lines = [left] if found.unexplained else []
     return Panel(policy, lines=lines, bars=bars)
 

@@ -9,24 +9,33 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import tiers_of
-from fairopt.instance import Instance
-from fairopt.networks.answers import demands_met
-from fairopt.networks.paths import FLOW, on_network
-from fairopt.policies.hierarchical import HDRF
-from fairopt.policy import Policy, label
-from fairopt.properties.verdicts import Verdict
-from fairopt.questions.explanation import Explanation, listed, number, tasks_of
-from fairopt.questions.fitting import too_large, why_too_large
-from fairopt.questions.held import OVER, UNDER, held_now
-from fairopt.questions.purchases import BY_ANSWERS, Purchases
-from fairopt.questions.server_names import server_kinds, server_names
-from fairopt.questions.team_sums import team_sums, teams_shown
-from fairopt.report.held import amount
-from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
+from fairopt import HDRF, Allocation, Instance, Policy
+from fairopt.blocks import tiers_of
+from fairopt.networks import demands_met
+from fairopt.policies import label
+from fairopt.properties import Verdict
+from fairopt.questions import (
+    BY_ANSWERS,
+    OVER,
+    UNDER,
+    Explanation,
+    Purchases,
+    figure,
+    held_now,
+    listed,
+    number,
+    plural,
+    server_kinds,
+    server_names,
+    tasks_of,
+    team_sums,
+    teams_shown,
+    too_large,
+    why_too_large,
+)
+from fairopt.report import amount, in_use
+from fairopt.runtime import CORES, of_units, visible
 
-FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
@@ -85,11 +94,6 @@ class Worth:
     percent: float
     up_to: float
     losers: tuple[str, ...]
-
-
-def plural(count: int, thing: str) -> str:
-    """A number of things."""
-    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 # -- who ----------------------------------------------------------------------------------------------------------
@@ -196,40 +200,6 @@ def summary(allocation: Allocation) -> tuple[str, ...]:
     return tuple(filter(None, out))
 
 
-def in_use(allocation: Allocation) -> str:
-    """What is used up, and how much of the rest is in use."""
-    instance = allocation.instance
-    used, total = allocation.usage.sum(axis=0), instance.total_capacities
-    names = without_vendor(instance.resources)
-    part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
-    links_only = on_network(instance)
-    shown = [total[i] > 0 and not (links_only and name == FLOW) for i, name in enumerate(instance.resources)]
-    order = [i for i in np.argsort(-part, kind="stable").tolist() if shown[i]]
-    full = [i for i in order if part[i] >= 1 - FULL]
-    rest = [f"{percent_in_use(part[i])} of {names[i]}" for i in order if i not in full]
-    parts = []
-    if full:
-        units = instance.units or [""] * len(total)
-        all_of = listed([f"all {figure(total[i])} {unit_shown(units[i])}".strip() for i in full])
-        parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
-    if rest:
-        parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
-    return "; ".join(parts) + "." if parts else ""
-
-
-def percent_in_use(part: float) -> str:
-    """A part of a capacity in whole percent; 0% and 100% only if nothing, or nearly all, is in use.
-
-    Examples
-    --------
-    >>> percent_in_use(0.0), percent_in_use(0.001), percent_in_use(0.512), percent_in_use(0.998), percent_in_use(1.0)
-    ('0%', 'less than 1%', '51%', 'over 99%', '100%')
-    """
-    if 0 < part < 0.005:
-        return "less than 1%"
-    return "over 99%" if 0.995 <= part < 1 - FULL else f"{100 * part:.0f}%"
-
-
 def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     """How many get all that they ask for."""
     if not count:
@@ -307,11 +277,6 @@ def _from_held(allocation: Allocation) -> list[Advice]:
 
 def _tasks(value: float) -> str:
     return tasks_of(value) if value < 1000 else f"{figure(value)} tasks"
-
-
-def figure(value: float) -> str:
-    """A number in four digits, with commas."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
 
 
 # -- prices -------------------------------------------------------------------------------------------------------

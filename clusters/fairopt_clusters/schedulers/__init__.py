@@ -17,6 +17,6 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `arrivals`: properties of Kueue's preemption, on workloads that arrive one by one.
 """
 
-from fairopt.runtime.lazy import public_names
+from fairopt.runtime import public_names
 
 __getattr__, __dir__ = public_names(__name__)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fairopt.datasets import Queue, QueueTree
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.cohorts import exact, nodes_of
 from fairopt_clusters.schedulers.draws import Breach, Case, legal

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairopt.allocation import Allocation
-from fairopt.datasets import Queue, QueueTree
+from fairopt import Allocation, Instance
 from fairopt.errors import InvalidInstance, OutOfDomain
-from fairopt.instance import Instance
-from fairopt.policies.mechanism import NotOfBlocks
-from fairopt.proof import gate
-from fairopt.runtime.arrays import Float
-from fairopt.runtime.lazy import pandas
-from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.program import require_instance
+from fairopt.policies import NotOfBlocks, refuse_whole, require_instance, unproved
+from fairopt.runtime import Float, later, pandas
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fairopt.properties import Finding
+    from fairopt_clusters.schedulers.search import TrialReport
 
 Amounts = Mapping[str, float]
 Given = Mapping[str, Mapping[str, float]]  # by queue and resource
@@ -59,10 +57,10 @@ class Deployed(NotOfBlocks, ABC):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> tree = QueueTree("KAI", (Queue("a", weight=3), Queue("b")), capacity={"gpu": 8})
-        >>> fo.deployed.KAI().divide(tree)["gpu"].to_dict()
+        >>> fc.schedulers.KAI().divide(tree)["gpu"].to_dict()
         {'a': 6.0, 'b': 2.0}
         """
         tree = self.checked(tree)
@@ -102,9 +100,9 @@ class Deployed(NotOfBlocks, ABC):
 
         Examples
         --------
-        >>> import fairopt as fo
+        >>> import fairopt as fo, fairopt_clusters as fc
         >>> halves = fo.Instance([[0.6], [0.6]], [1], resources=["gpu"], task_limits=[1, 1])
-        >>> answer = fo.deployed.KAI().allocate(halves)
+        >>> answer = fc.schedulers.KAI().allocate(halves)
         >>> answer.tasks, answer.certificate.ok, answer.certificate.violation
         (array([1., 0.]), False, 0.0)
         """
@@ -118,7 +116,54 @@ class Deployed(NotOfBlocks, ABC):
         given = self._divided(self.checked(tree))
         tasks = _paid(instance, queue_of, given)
         note = f"what {self.scheduler} divides by {self.source}; it has no objective, so only feasibility is shown"
-        return gate.of_nothing(instance, tasks[:, None], self, method="as deployed", note=note)
+        return unproved(instance, tasks[:, None], self, method="as deployed", note=note)
+
+    def audit(
+        self,
+        properties: str | Iterable[str] | None = None,
+        trees: Iterable[QueueTree] | None = None,
+        *,
+        max_examples: int = 2000,
+        seed: int = 0,
+        found: Callable[[Finding], None] | None = None,
+        time_limit: float | None = None,
+    ) -> TrialReport:
+        """Search for small trees of queues on which properties of the division fail; reduce and confirm them.
+
+        Parameters
+        ----------
+        properties : str or iterable of str, optional
+            Default: all that are asked of this scheduler.
+        trees : iterable of QueueTree, optional
+            Trees instead of drawn ones; they are not reduced.
+        max_examples : int, default 2000
+            Largest number of trees per property.
+        seed : int, default 0
+            Seed of random trees.
+        found : callable, optional
+            Called with each `Finding` as soon as it is known.
+        time_limit : float, optional
+            Seconds for the call, divided evenly among the properties.
+
+        Returns
+        -------
+        TrialReport
+            A `Finding` for each property; its witness has a ``tree``. Ctrl-C returns the findings so far.
+
+        Raises
+        ------
+        InvalidBlock
+            If a property is unknown or not asked of this scheduler, or another argument is invalid.
+
+        Examples
+        --------
+        >>> import fairopt_clusters as fc
+        >>> print(fc.schedulers.KAI().audit("split-proof")["split-proof"].witness)
+        queue 'b' gets 1 gpu, and 2 as two halves of it; 3 gpu; 'a'; 'b' (verified: ...)
+        """
+        return later("fairopt_clusters.schedulers.search:audit_scheduler")(
+            self, properties, trees, max_examples=max_examples, seed=seed, found=found, time_limit=time_limit
+        )
 
     @abstractmethod
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from fairopt.datasets import QueueTree
 from fairopt_clusters.read.queues.cohorts import Quotas
+from fairopt_clusters.read.queues.tree import QueueTree
 
 Amounts = Mapping[str, float]
 

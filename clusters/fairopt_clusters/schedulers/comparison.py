@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from fairopt.datasets import Queue, QueueTree
+from fairopt import Instance
 from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.instance import Instance
 from fairopt.io.notes import Notes
-from fairopt.runtime.lazy import pandas
+from fairopt.runtime import pandas
 from fairopt_clusters.policies.kueue import Kueue as Surplus
 from fairopt_clusters.read.queues.teams import positive
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, Given, request_of, resources_of, usable_of
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> tree = QueueTree("KAI", tuple(Queue(name, request={"gpu": 0.6}) for name in "ab"), {"gpu": 1})
-    >>> table, notes = fo.deployed.beside(fo.deployed.KAI(), tree)
+    >>> table, notes = fc.schedulers.beside(fc.schedulers.KAI(), tree)
     >>> table[["gives", "fair"]].values.tolist(), notes
     ([[1.0, 0.5], [0.0, 0.5]], [])
     """

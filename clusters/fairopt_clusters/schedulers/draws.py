@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.datasets import Queue, QueueTree
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.kai import UNLIMITED
 

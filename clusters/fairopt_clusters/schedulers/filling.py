@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
-from fairopt.datasets import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
 Divide = Callable[[str, str, Sequence[Queue], float], Sequence[float]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from heapq import heappop, heappush
 
-from fairopt.datasets import QueueTree
+from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.schedulers.base import Given, deepest_first
 
 SPLIT = 2.0**13 + 1  # leaves 40 bits of a number, by Dekker's method: shares that only rounding tells apart are equal

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fairopt.blocks.base import ByUser
-from fairopt.datasets import Queue, QueueTree
+from fairopt.blocks import ByUser
 from fairopt.errors import InvalidBlock
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, request_of
 from fairopt_clusters.schedulers.filling import by_level
 
@@ -42,10 +42,10 @@ class KAI(Deployed):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> queues = tuple(Queue(name, weight=weight) for name, weight in (("a", 5), ("b", 3), ("c", 1)))
-    >>> [fo.deployed.KAI().divide(QueueTree("KAI", queues, {"gpu": gpus}))["gpu"].tolist() for gpus in (4, 5)]
+    >>> [fc.schedulers.KAI().divide(QueueTree("KAI", queues, {"gpu": gpus}))["gpu"].tolist() for gpus in (4, 5)]
     [[2.0, 1.0, 1.0], [3.0, 2.0, 0.0]]
     """
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from fairopt.datasets import Queue, QueueTree
+from fairopt import Instance
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
-from fairopt.instance import Instance
-from fairopt.runtime.lazy import pandas
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt.runtime import pandas
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
 from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, nodes_of
 from fairopt_clusters.schedulers.filling import by_weight
@@ -52,11 +51,11 @@ class Kueue(Deployed):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> mine = Queue("mine", "all", guarantee={"cpu": 2, "gpu": 5}, used={"cpu": 3, "gpu": 7})
     >>> lender = Queue("lender", "all", guarantee={"cpu": 8, "gpu": 5})
-    >>> fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))["share"].to_dict()
+    >>> fc.schedulers.Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))["share"].to_dict()
     {'all': 0.0, 'mine': 200.0, 'lender': 0.0}
     """
 
@@ -90,10 +89,10 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> queues = Queue("a", "all", 2, {"gpu": 0}, used={"gpu": 3}), Queue("b", "all", 1, {"gpu": 4})
-        >>> table = fo.deployed.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
+        >>> table = fc.schedulers.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
         >>> table["share"].tolist(), table["resource"].tolist()
         ([0.0, 375.0, 0.0], ['', 'gpu', ''])
         """
@@ -139,11 +138,11 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
         >>> running = [("b", {"gpu": 3}), ("b", {"gpu": 3}), ("b", {"gpu": 2})]
-        >>> fo.deployed.Kueue().victims(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
+        >>> fc.schedulers.Kueue().victims(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
         [2, 1]
         """
         nodes, runs = self._running(tree, queue, workloads)
@@ -175,12 +174,12 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> own = {"withinClusterQueue": "LowerPriority"}
         >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
         >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
-        >>> table = fo.deployed.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
+        >>> table = fc.schedulers.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
         >>> table[["victims", "fewest", "fewest_of_any"]].values.tolist()
         [[('2',), ('2', '1'), ('2',)]]
         """
@@ -223,12 +222,12 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> own = {"withinClusterQueue": "LowerPriority"}
         >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
         >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
-        >>> for cycle in fo.deployed.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
+        >>> for cycle in fc.schedulers.Kueue().circle(QueueTree("Kueue", (Queue("all"), *queues)), arrivals):
         ...     print(cycle)
         Cycle(admitted=(1,), preempted=())
         Cycle(admitted=(), preempted=((1, 2),))
@@ -269,11 +268,11 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
         >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
-        >>> fo.deployed.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
+        >>> fc.schedulers.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
         ['b', 'c']
         """
         nodes, runs = self._running(tree, preemptor, workloads)
@@ -312,11 +311,11 @@ class Kueue(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> queues = [Queue(name, "all", 1, {"cpu": 0}, used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
         >>> tree = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 8}), *queues))
-        >>> fo.deployed.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
+        >>> fc.schedulers.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})
         ['b', 'a']
         """
         nodes, out = nodes_of(self.checked(tree), exact), list[str]()

@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from fairopt.datasets import Queue, QueueTree
 from fairopt.errors import InvalidInstance, nearest
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import deepest_first
 from fairopt_clusters.schedulers.preemption import BORROW, MOST_PRIORITY, RECLAIM, WITHIN, most_priority
 
@@ -47,9 +46,9 @@ def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: b
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
-    >>> print(fo.deployed.manifest(QueueTree("Slurm", (Queue("bio", weight=3, limit={"cpu": 8}),), {"cpu": 9})))
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> print(fc.schedulers.manifest(QueueTree("Slurm", (Queue("bio", weight=3, limit={"cpu": 8}),), {"cpu": 9})))
     # 9 cpu to divide
     Cluster - 'cluster':Fairshare=1:QOS='normal'
     Parent - 'root'

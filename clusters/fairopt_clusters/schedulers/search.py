@@ -10,12 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairopt.datasets import Queue, QueueTree
 from fairopt.errors import InvalidBlock
-from fairopt.properties.audit.findings import AuditReport, Evidence, Finding
-from fairopt.properties.names import spelled, texts
-from fairopt.runtime.clock import begin
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt.properties import AuditReport, Evidence, Finding, require_whole, spelled, texts
+from fairopt.runtime import begin
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import AMOUNTS, Breach, Case, features_of, kind_of, legal, shrunk, size_of
 from fairopt_clusters.schedulers.trial import TRIALS, Trial
@@ -42,8 +40,8 @@ class TreeWitness(Evidence):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> fo.audit(fo.deployed.KAI(), "resource-monotone")["resource-monotone"].witness.tree.scheduler
+    >>> import fairopt_clusters as fc
+    >>> fc.schedulers.KAI().audit("resource-monotone")["resource-monotone"].witness.tree.scheduler
     'KAI'
     """
 
@@ -84,7 +82,9 @@ def audit_scheduler(
     found: Callable[[Finding], None] | None = None,
     time_limit: float | None = None,
 ) -> TrialReport:
-    """See `fairopt.audit`."""
+    """See `Deployed.audit`."""
+    require_whole(max_examples, "max_examples")
+    require_whole(seed, "seed", 0)
     if isinstance(instances, QueueTree) or not isinstance(instances, Iterable | None):
         raise InvalidBlock(f"instances is {instances!r}; give a list of QueueTree objects")
     given = None if instances is None else [*instances]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairopt.datasets import Queue, QueueTree
-from fairopt.online.memory import level_fs, slurm_effective_usage, slurm_factor
-from fairopt.runtime.lazy import pandas
+from fairopt.runtime import pandas
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_weight
 
@@ -32,10 +32,10 @@ class Slurm(Deployed):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> accounts = Queue("bio", weight=3, request={"cpu": 30}), Queue("physics"), Queue("guests", weight=0)
-    >>> fo.deployed.Slurm().divide(QueueTree("Slurm", accounts, {"cpu": 100}))["cpu"].tolist()
+    >>> fc.schedulers.Slurm().divide(QueueTree("Slurm", accounts, {"cpu": 100}))["cpu"].tolist()
     [30.0, 70.0, 0.0]
     """
 
@@ -58,10 +58,10 @@ class Slurm(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> accounts = Queue("a", weight=1, used={"billing": 30}), Queue("b", weight=3, used={"billing": 30})
-        >>> table = fo.deployed.Slurm().factors(QueueTree("Slurm", accounts, {"billing": 1}))
+        >>> table = fc.schedulers.Slurm().factors(QueueTree("Slurm", accounts, {"billing": 1}))
         >>> table[["fairshare", "level_fs"]].values.round(6).tolist()
         [[0.25, 0.5], [0.629961, 1.5]]
         """
@@ -77,9 +77,9 @@ class Slurm(Deployed):
             above = rows[queue.parent] if queue.parent else [1.0, 1.0, 1.0]
             usage = effective = _part(used[queue.name], among[""])
             if queue.parent:
-                effective = slurm_effective_usage(usage, above[2], queue.weight, of_level[queue.parent])
+                effective = effective_usage(usage, above[2], queue.weight, of_level[queue.parent])
             mine = level_fs(part, _part(used[queue.name], among[queue.parent]))
-            rows[queue.name] = [part * above[0], usage, effective, slurm_factor(effective, part * above[0]), mine]
+            rows[queue.name] = [part * above[0], usage, effective, factor(effective, part * above[0]), mine]
         ordered = {queue.name: rows[queue.name] for queue in tree.queues}
         table = pandas().DataFrame.from_dict(ordered, orient="index", columns=columns)
         return table.rename_axis(index="account")
@@ -91,6 +91,23 @@ class Slurm(Deployed):
             return by_weight([one.weight for one in below], [usable[one.name][name] for one in below], amount)
 
         return by_level(tree, tree.total(), divide)
+
+
+def factor(effective_usage: float, shares: float, damping: float = 1.0) -> float:
+    """The classic factor 2^(-U/S), between 0 and 1, of parts of all usage and of all shares."""
+    return 2.0 ** (-effective_usage / shares / damping) if shares > 0 else 0.0
+
+
+def effective_usage(usage: float, above: float, shares: float, level: float) -> float:
+    """The classic effective usage below an account with effective usage ``above``, of part of its shares."""
+    return usage + (above - usage) * (shares / level if level else 1.0)
+
+
+def level_fs(shares: float, usage: float) -> float:
+    """The Level FS among siblings, of their parts of shares and usage; the largest goes first in Fair Tree."""
+    if shares == 0:
+        return 0.0
+    return shares / usage if usage else math.inf
 
 
 def _part(amount: float, whole: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from fairopt.errors import OutOfDomain
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime import optimize, sp
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers.cohorts import Node
 from fairopt_clusters.schedulers.preemption import Ordering, allowed, candidates, turns

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.datasets import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.arrivals import arrivals, preemption_by_rules, preemption_ends
 from fairopt_clusters.schedulers.base import Deployed, Given, deepest_first, request_of, usable_of
 from fairopt_clusters.schedulers.comparison import beside, owed_of, weight_of

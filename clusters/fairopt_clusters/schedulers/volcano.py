@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fairopt.datasets import Queue, QueueTree
 from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_use
 from fairopt_clusters.schedulers.hdrf import served
@@ -48,10 +48,10 @@ class Volcano(Deployed):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> queues = Queue("a", weight=3, request={"cpu": 5}), Queue("b", request={"cpu": 9})
-    >>> fo.deployed.Volcano().divide(QueueTree("Volcano", queues, {"cpu": 8}))["cpu"].tolist()
+    >>> fc.schedulers.Volcano().divide(QueueTree("Volcano", queues, {"cpu": 8}))["cpu"].tolist()
     [5.0, 3.0]
     """
 

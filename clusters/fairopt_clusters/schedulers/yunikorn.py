@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from fairopt.datasets import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, request_of, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_use
 from fairopt_clusters.schedulers.go_sort import stable_in_go
@@ -37,10 +37,10 @@ class YuniKorn(Deployed):
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> import fairopt_clusters as fc
+    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
     >>> queues = Queue("a", guarantee={"cpu": 6}), Queue("b", guarantee={"cpu": 2}), Queue("c")
-    >>> fo.deployed.YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 9}))["cpu"].round(3).tolist()
+    >>> fc.schedulers.YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 9}))["cpu"].round(3).tolist()
     [3.176, 1.059, 4.765]
     """
 
@@ -72,10 +72,10 @@ class YuniKorn(Deployed):
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
         >>> queues = Queue("a", used={"cpu": 2}), Queue("b", used={"cpu": 1})
-        >>> fo.deployed.YuniKorn().order(QueueTree("YuniKorn", queues, {"cpu": 4}))
+        >>> fc.schedulers.YuniKorn().order(QueueTree("YuniKorn", queues, {"cpu": 4}))
         ['b', 'a']
         """
         tree = self.checked(tree)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from fairopt_clusters.quotas.bounded import spread
-from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.quotas.owed import quotas_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
-from fairopt_clusters.quotas.quotas import rounded_within
+from fairopt_clusters.quotas.owed import rounded_within
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
-from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo

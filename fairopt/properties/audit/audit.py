@@ -109,14 +109,14 @@ def audit(
     Parameters
     ----------
     policy : Policy or other mechanism
-        Anything with ``allocate(instance)``. Of a scheduler, such as ``fo.deployed.KAI()``, trees of queues are drawn,
-        which its own arithmetic divides; then the options from ``share`` to ``servers``, and ``prove``, do not apply.
+        Anything with ``allocate(instance)``. Schedulers of `fairopt_clusters` have a method ``audit`` instead, since
+        trees of queues are drawn for them.
     properties : iterable of str, optional
         Names or short forms. Default: ``pe``, ``si``, ``ef`` and ``sp``; of policies of teams ``pe``, ``team-si``,
-        ``sp`` and ``team-sp``; of schedulers all that are asked of it.
-    instances : iterable of Instance or QueueTree, optional
-        Instances on any number of servers, or trees, instead of drawn ones; they are not shrunk. Instances that violate
-        the conditions are skipped.
+        ``sp`` and ``team-sp``.
+    instances : iterable of Instance, optional
+        Instances on any number of servers instead of drawn ones; they are not shrunk. Instances that violate the
+        conditions are skipped.
     share : Share, optional
         What users compare instead of tasks, as in `check`. Default: the first share of the policy's objective, where
         its coefficients differ between servers. Clusters are drawn with rates if it reads them. On one pool a user's
@@ -162,23 +162,12 @@ def audit(
     'not refuted on 200 instances'
     >>> print(report["si"].witness)
     user 'user2' runs 0.1667 tasks, where its own slice would run 0.25: ... (verified: exact fractions)
-    >>> print(fo.audit(fo.deployed.KAI(), "split-proof")["split-proof"].witness)
-    queue 'b' gets 1 gpu, and 2 as two halves of it; 3 gpu; 'a'; 'b' (verified: ...)
     """
     if not is_mechanism(policy):
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
         raise InvalidBlock(f"audit({brief(policy)}): {fix}")
-    if hasattr(policy, "divide"):
-        given_here = {"share": share, "positive": positive, "conditions": conditions, "weights": weights}
-        for option, value in {**given_here, "limits": limits, "servers": servers > 1, "prove": prove}.items():
-            if value:
-                raise InvalidBlock(f"{option} is of instances; of {label(policy)} queues are drawn, so leave it out")
-        require_whole(max_examples, "max_examples")
-        require_whole(seed, "seed", 0)
-        of_queues = later("fairopt_clusters.schedulers.search:audit_scheduler")
-        return of_queues(
-            policy, properties, instances, max_examples=max_examples, seed=seed, found=found, time_limit=time_limit
-        )
+    if hasattr(policy, "audit"):
+        raise InvalidBlock(f"{label(policy)} has an audit of its own: call {policy!r}.audit()")
     usual = USUAL_OF_TEAMS if labels_read(policy) else USUAL
     names = list(dict.fromkeys(map(property_name, texts(properties, "properties", usual))))
     if not names:

@@ -131,7 +131,7 @@ class Finding:
     skipped : int
         Number of instances outside the mechanism's domain or excluded by the conditions.
     witness : Witness or None
-        Where the property is refuted; of a deployed scheduler it has a ``tree`` in place of the instance.
+        Where the property is refuted.
     searched : str
         The instances that were searched, in words.
     seconds : float

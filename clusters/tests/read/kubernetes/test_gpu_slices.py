@@ -1,7 +1,7 @@
 """Slices of GPUs that servers offer under the name of whole ones, and GPUs of several models."""
 
 import pytest
-from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.gpus import slice_of
 from fairopt_clusters.read.kubernetes.objects import Node
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fairopt_clusters.quotas.quotas import quotas_of
+from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from kube_cluster import GPU, GPU_TOLERATION, container, pod
 

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
+from fairopt import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
-from fairopt.instance.labels import whole_name
-from fairopt.instance.teams import Labelling
+from fairopt.instance import Labelling, whole_name
 from fairopt.io import quantity
-from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import first_of, visible
+from fairopt.runtime import Float, first_of, visible
 from fairopt_clusters.quotas.accounts import to_sacctmgr
 from fairopt_clusters.quotas.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt_clusters.quotas.cluster_queues import (

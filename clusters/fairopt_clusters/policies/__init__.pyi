@@ -1,0 +1,2 @@
+from fairopt_clusters.policies.fair_tree import FairTree as FairTree
+from fairopt_clusters.policies.kueue import Kueue as Kueue

@@ -1,0 +1,5 @@
+from fairopt_clusters.quotas.owed import quotas_of as quotas_of
+from fairopt_clusters.quotas.quota import Quota as Quota
+from fairopt_clusters.quotas.team_quotas import Change as Change
+from fairopt_clusters.quotas.team_quotas import QuotaChanges as QuotaChanges
+from fairopt_clusters.quotas.team_quotas import Quotas as Quotas

@@ -124,18 +124,18 @@ def read_jobs(
         what = "is a folder" if place.is_dir() else f"is a table of jobs, which takes no option {next(iter(given))!r}"
         others = ", ".join(dict.fromkeys(one.shown for one in readers_of_jobs()))
         raise InvalidInstance(f"{place} {what}; give a CSV table of jobs{others and f', {others}'}{broken(JOBS)}")
-    for name in given.keys() - known:
-        raise InvalidInstance(f"{name!r} is no option for {kind.shown if kind else place}; leave it out")
+    of_servers = set[str]()
     if servers is None and place.is_dir():
-        of_servers, _ = reader_of_folder(place, {})
-        taken = {one.name for one in of_servers.options}
-        servers = datasets.read(place, **{name: value for name, value in given.items() if name in taken})
+        of_servers = {one.name for one in reader_of_folder(place, {})[0].options}
+        servers = datasets.read(place, **{name: value for name, value in given.items() if name in of_servers})
+    for name in given.keys() - known - of_servers:
+        raise InvalidInstance(f"{name!r} is no option for {kind.shown if kind else place}; leave it out")
     if servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
     if kind is None:
         found = read_job_table(path, servers, notes)
     else:
-        found = function_of(kind.read)(place, servers, notes, **given)
+        found = function_of(kind.read)(place, servers, notes, **{name: given[name] for name in given if name in known})
     if compress != 1:
         notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
     lists = [None if names is None else _individual(names, servers) for names in found.lists]

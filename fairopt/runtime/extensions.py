@@ -5,9 +5,9 @@ The groups are those of `GROUPS`. An entry point is loaded when it is needed, an
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 from collections.abc import Iterable, Iterator
-import fnmatch
 from functools import cache
 from typing import TYPE_CHECKING, Any
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters import read_openb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairopt.datasets import demo, openb, read, write
+from fairopt.datasets import demo, read, write
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.files import files_to_write
@@ -95,7 +96,7 @@ def test_any_names_are_given_back_by_all_kinds_but_csv(tmp_path, kind, instance)
 
 @pytest.mark.parametrize(("pods", "kinds"), [("default", PATHS), ("gpuspec33", ["csv", "parquet"])])
 def test_the_openb_cluster_is_the_same_after_every_kind_in_turn(openb_folder, tmp_path, pods, kinds):
-    cluster = found = openb(openb_folder, pods=pods)
+    cluster = found = read_openb(openb_folder, pods=pods)
     for kind in kinds:
         path = tmp_path / kind / PATHS[kind]
         path.parent.mkdir()

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 
@@ -212,17 +213,17 @@ def test_a_pod_is_a_job_of_one_task_that_runs_from_being_scheduled_to_being_dele
         ("6cpu/12GiB/0.92gpu@T4|V100", 20, 479, 1, ("T4", "V100")),
     ]
     assert jobs[0].demands == (12000, 16384, 1000)
-    assert {job.user for job in jobs} <= set(fo.datasets.openb("openb").users)
+    assert {job.user for job in jobs} <= set(fc.read_openb("openb").users)
 
 
 def test_users_by_quality_of_service_have_jobs_of_several_demands(trace):
     jobs = fo.online.read_jobs(trace(), users="qos")
     assert [(job.user, job.demands[0]) for job in jobs] == [("LS", 12000), ("LS", 6000), ("BE", 6000)]
-    assert len(fo.simulate(fo.datasets.openb("openb"), jobs).start) == 3
+    assert len(fo.simulate(fc.read_openb("openb"), jobs).start) == 3
 
 
 def test_pods_without_a_known_run_are_left_out_and_counted(trace):
-    servers = fo.datasets.openb(trace())
+    servers = fc.read_openb(trace())
     assert fo.online.read_jobs(trace(PODS + NOTHING), servers).notes == (
         "1 pod was left out: never scheduled (of unknown duration) (p3)",
         "1 pod was left out: without a time of creation or deletion (p4)",
@@ -248,7 +249,7 @@ def test_a_list_of_which_no_pod_is_left_is_refused_with_the_reasons(trace):
     ],
 )
 def test_bad_times_of_the_trace_are_refused(trace, pods, message):
-    servers = fo.datasets.openb(trace())
+    servers = fc.read_openb(trace())
     with pytest.raises(InvalidInstance, match=message):
         fo.online.read_jobs(trace(pods), servers)
 

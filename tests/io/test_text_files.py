@@ -8,9 +8,9 @@ import stat
 import sys
 
 import pytest
+from fairopt_clusters import read_clusterdata2019, read_kubernetes, read_slurm
 
 import fairopt as fo
-from fairopt.datasets import clusterdata2019, kubernetes, slurm
 from fairopt.errors import InvalidInstance
 from fairopt.io.saving import replacing
 from fairopt.io.text_files import about, read_text
@@ -51,7 +51,7 @@ def test_a_pipe_that_is_being_written_is_refused_too(tmp_path):
     ends = os.open(tmp_path / "i.csv", os.O_RDWR)
     os.write(ends, b"time,type\n")
     with pytest.raises(InvalidInstance, match="is a pipe"):
-        clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
+        read_clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
     os.close(ends)
 
 
@@ -113,7 +113,7 @@ def test_other_encodings_are_called_by_their_name(tmp_path, name, encoding):
 def test_packed_files_say_that_they_are_to_be_unpacked(tmp_path):
     (tmp_path / "nodes.json").write_bytes(gzip.compress(b'{"items": []}'))
     with pytest.raises(InvalidInstance, match=r"nodes\.json is compressed \(gzip\); decompress it"):
-        kubernetes(tmp_path / "nodes.json", tmp_path / "nodes.json")
+        read_kubernetes(tmp_path / "nodes.json", tmp_path / "nodes.json")
 
 
 def test_errors_name_their_files_once():
@@ -255,7 +255,7 @@ NODE = {"name": "n", "cpus": 4, "real_memory": 1024, "partitions": ["a"]}
 )
 def test_errors_about_a_slurm_cluster_name_what_they_are_about(nodes, jobs, words):
     with pytest.raises(InvalidInstance, match=f"^{words}"):
-        slurm({"nodes": nodes}, {"jobs": jobs})
+        read_slurm({"nodes": nodes}, {"jobs": jobs})
 
 
 def test_one_document_with_nodes_and_jobs_is_named_once(tmp_path):
@@ -267,7 +267,7 @@ def test_one_document_with_nodes_and_jobs_is_named_once(tmp_path):
 def test_what_slurm_itself_reports_is_repeated():
     errors = [{"description": "Unable to contact slurm controller"}, {"error": "x"}, 5]
     with pytest.raises(InvalidInstance, match=r"nodes has no list 'nodes'.*2 errors.*Unable to contact slurm"):
-        slurm({"errors": [*errors, errors[0]][:2]}, {"jobs": []})
+        read_slurm({"errors": [*errors, errors[0]][:2]}, {"jobs": []})
     job = {"job_id": 1, "account": "a", "cpus": 1}
-    made = slurm({"nodes": [NODE], "errors": errors[:1]}, {"jobs": [job]})
+    made = read_slurm({"nodes": [NODE], "errors": errors[:1]}, {"jobs": [job]})
     assert 'Slurm reported 1 error in nodes ("Unable to contact slurm controller")' in made.notes

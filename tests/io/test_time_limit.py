@@ -5,10 +5,10 @@ from itertools import chain, repeat
 from math import inf
 from types import SimpleNamespace
 
+import fairopt_clusters as fc
 import pytest
 
 import fairopt as fo
-from fairopt import datasets
 from fairopt.io import text_files
 from fairopt.runtime import clock
 from fairopt.runtime.progress import EVERY
@@ -92,14 +92,14 @@ def openb(folder):
 @pytest.mark.parametrize(
     ("reader", "inputs", "said"),
     [
-        (datasets.kubernetes, lambda folder: (NODES, PODS), "^the input was not read within the time limit of 1e-09 s"),
+        (fc.read_kubernetes, lambda folder: (NODES, PODS), "^the input was not read within the time limit of 1e-09 s"),
         (
-            datasets.slurm,
+            fc.read_slurm,
             lambda folder: (written("kubernetes", folder) / "nodes.json", folder / "pods.json"),
             r"nodes\.json and .*pods\.json were not read within",
         ),
-        (datasets.clusterdata2019, clusterdata, r"events\.csv and .*machines\.csv were not read within"),
-        (datasets.openb, openb, "was not read within"),
+        (fc.read_clusterdata2019, clusterdata, r"events\.csv and .*machines\.csv were not read within"),
+        (fc.read_openb, openb, "was not read within"),
     ],
     ids=["kubernetes", "slurm", "clusterdata2019", "openb"],
 )

@@ -300,7 +300,7 @@ def arguments_of_clusterdata(
     tasks: str = "mean",
     merge: bool = True,
 ) -> Arguments:
-    """Read an extract of the trace; see `fairopt.datasets.clusterdata2019`."""
+    """Read an extract of the trace; see `fairopt_clusters.read_clusterdata2019`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     if users == "user" and collections is None:

@@ -23,7 +23,7 @@ _File = RootModel[dict[str, dict[str, _Job]]]
 
 
 def read_gavel(path: str | os.PathLike[str], gpus: int = 1) -> dict[str, dict[str, float]]:
-    """Throughputs by device and type of job; see `fairopt.datasets.gavel_throughputs`."""
+    """Throughputs by device and type of job; see `fairopt_clusters.read_gavel_throughputs`."""
     data = checked(_File, read_json_text(path, EXPECTED), os.fspath(path)).root
     table: dict[str, dict[str, float]] = {device: {} for device in data}
     known = set[int]()

@@ -118,7 +118,7 @@ def is_of_slurm(documents: Sequence[tuple[Any, str]], options: Mapping[str, Any]
 
 # -- the table --------------------------------------------------------------------------------------------------
 
-_READ, _EXAMPLES = "fairopt_clusters.read", "  fairopt convert"
+_READ = "fairopt_clusters.read"
 _QUEUES = ("clusterqueues.json", "queues.json")
 LISTS = Reader(
     "Kubernetes",
@@ -250,11 +250,12 @@ JOBS = (
         (
             Option("users", metavar="WHO", help="A user is a 'shape' of request (default) or a 'qos'."),
             _PODS,
-            _SCALE,
         ),
         whole=True,
         path=f"{_READ}.kinds:is_openb",
         shown="a folder of the openb trace",
+        examples="  openb/     the folder of the openb trace: creation, scheduled, deletion times\n"
+        "             fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs",
     ),
     Reader(
         "output of sacct",
@@ -262,5 +263,8 @@ JOBS = (
         (Option("users", metavar="WHO", help="A user is a 'user' of an account (default) or an 'account'."),),
         path=f"{_READ}.slurm.accounting:is_accounting",
         shown="output of sacct",
+        examples="  sacct.txt  of Slurm: sacct -P -a -X -o ALL, or fewer columns\n"
+        "  sacct.json of Slurm: sacct --json\n"
+        "             fairopt simulate sacct.txt --servers slurm/ -p easy -p hdrf",
     ),
 )

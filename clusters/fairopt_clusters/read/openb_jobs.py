@@ -19,18 +19,12 @@ _TIMES = ("creation_time", "scheduled_time", "deletion_time")
 
 
 def read_openb_jobs(
-    folder: str | os.PathLike[str],
-    servers: Instance,
-    notes: Notes,
-    users: str = "shape",
-    pods: str = "default",
-    capacity_scale: float = 1.0,
+    folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str = "shape", pods: str = "default"
 ) -> JobArguments:
     """Read the pods of the openb trace as jobs of one task.
 
     Each pod arrives at ``creation_time``, runs for ``deletion_time - scheduled_time`` seconds and may run where
     `read_openb` allows it. ``users`` groups pods by equal demands and types of GPU, or by quality of service.
-    ``capacity_scale`` is of the servers, which are read before.
     """
     check_choice("users", users, ("shape", "qos"))
     who = ("qos",) if users == "qos" else ()

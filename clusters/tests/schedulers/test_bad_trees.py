@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 import pytest
+from fairopt_clusters import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 from fairopt.errors import InvalidBlock, InvalidInstance
 
 ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"), Slurm())

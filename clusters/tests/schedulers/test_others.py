@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from fairopt_clusters import Queue, QueueTree
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers import Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
@@ -14,7 +15,6 @@ from fairopt_clusters.schedulers.yunikorn import fair_share
 from oracle.hdrf import started
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from fairopt_clusters import Queue, QueueTree
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers import Kueue
 from fairopt_clusters.schedulers.arrivals import arrivals, preemption_by_rules
@@ -22,7 +23,6 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.datasets import Queue, QueueTree
 
 OWN = {"withinClusterQueue": "LowerOrNewerEqualPriority"}
 LOOP = QueueTree("Kueue", (Queue("all"), *(Queue(name, "all", guarantee={"cpu": 10}, notes=OWN) for name in "ab")))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairopt_clusters import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import Case, drawn, legal, shrunk, size_of
@@ -17,7 +18,6 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.datasets import Queue, QueueTree
 from fairopt.errors import InvalidBlock, InvalidInstance, UnknownName
 
 ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Slurm())

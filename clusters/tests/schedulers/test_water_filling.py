@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from fairopt_clusters import Queue, QueueTree
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 
 z3: Any = pytest.importorskip("z3")
 WEIGHTS = (1, 2, 3)

@@ -70,7 +70,7 @@ _Objects = list[tuple[Mapping[str, Any], str]]
 
 @dataclass(frozen=True)
 class _Options:
-    """The options of `fairopt.datasets.kubernetes`.
+    """The options of `fairopt_clusters.read_kubernetes`.
 
     With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
     """
@@ -100,7 +100,7 @@ class _Options:
 
 
 def arguments_of_kubernetes(nodes: Document | None, pods: Document, *kueue: Document | None, **given: Any) -> Arguments:
-    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
+    """Read the output of kubectl; see `fairopt_clusters.read_kubernetes`. ``kueue`` are further outputs, or None."""
     options = _Options(**given)
     found_nodes = None if nodes is None else document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))

@@ -35,7 +35,7 @@ _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 @dataclass(frozen=True)
 class _Options:
-    """The options of `fairopt.datasets.slurm`.
+    """The options of `fairopt_clusters.read_slurm`.
 
     With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
     others.
@@ -55,7 +55,7 @@ class _Options:
 def arguments_of_slurm(
     nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any
 ) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
+    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`."""
     options = _Options(**given)
     tree = None if options.users != "account" else associations
     return _arguments(

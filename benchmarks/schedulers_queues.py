@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Volcano, YuniKorn
 from fairopt_clusters.schedulers.cohorts import DominantShare, nodes_of
 from fairopt_clusters.schedulers.kai import Row, divide_one, divide_over
 from fairopt_clusters.schedulers.yunikorn import fair_share
-
-from fairopt.datasets import Queue, QueueTree
 
 Case = dict[str, Any]
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import manifest
 from fairopt_clusters.schedulers.search import trials_of
 from fairopt_clusters.schedulers.trial import TRIALS
@@ -23,7 +23,6 @@ from trial_causes import CAUSES, READ, SHARED
 
 import fairopt as fo
 from fairopt.cli.audit import ON_TRIAL
-from fairopt.datasets import Queue, QueueTree
 
 FEW = 150  # cases of what is compared with a certified answer, which takes a tenth of a second
 KEPT = Path(__file__).with_suffix(".json")

@@ -1,10 +1,10 @@
 """KAI's division of queues, by hand and against the cases of its own tests."""
 
 import pytest
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 
 
 def gpus(total: float, **queues: tuple[float, float]) -> list[float]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn, manifest
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import drawn
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 
 ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"), Slurm())
 

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.cohorts import nodes_of
@@ -14,7 +14,6 @@ from fairopt_clusters.schedulers.yunikorn import fair_share
 from oracle.hdrf import started
 
 import fairopt as fo
-from fairopt.datasets import Queue, QueueTree
 
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 200), (0.5, 400), (0.0, np.inf)])

@@ -1,9 +1,8 @@
 """Slurm's factors, by the tree of its own test, and what shares give."""
 
 import pytest
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import Slurm
-
-from fairopt.datasets import Queue, QueueTree
 
 
 def account(name: str, parent: str = "", shares: float = 1, used: float = 0) -> Queue:

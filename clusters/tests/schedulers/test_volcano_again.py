@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import Volcano
 from fairopt_clusters.schedulers.draws import drawn
-
-from fairopt.datasets import Queue, QueueTree
 
 LEAST = {"cpu": Fraction(1, 10_000), "memory": Fraction(1, 10 * 2**30)}  # 0.1 of a thousandth, and of a byte
 MUCH = Fraction(10**9)

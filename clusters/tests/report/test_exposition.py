@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 
-CRON = Path(__file__).parents[1] / "docs" / "cron"
+CRON = Path(__file__).parents[3] / "docs" / "clusters" / "cron"
 # The fair answer of HDRF: half of the 10 GPUs to each team, and all of parse, which needs none: 5, 10 and 5 tasks.
 TEAMS = fo.Instance(
     [[4, 1], [1, 0], [2, 1]],

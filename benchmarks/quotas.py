@@ -20,8 +20,10 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 import numpy as np
 from common import arguments, show
+from fairopt_clusters import quotas_of
 from fairopt_clusters.quotas.present import read_quotas
 
 import fairopt as fo
@@ -76,7 +78,7 @@ def units(instance: fo.Instance, tasks: Any) -> dict[tuple[str, str], Fraction]:
 def judged(instance: fo.Instance, policy: Any, folder: Path) -> tuple[list[str], float]:
     """What is wrong with the quotas of a policy in each format, and the part of the tasks that is lost."""
     answer = policy.allocate(instance)
-    quotas = answer.quotas()
+    quotas = quotas_of(answer)
     whole = quotas._source.whole
     tasks, wrong = whole.placement.sum(axis=1), left_idle(whole.servers, whole.placement)
     if isinstance(policy, fo.Policy):
@@ -120,7 +122,7 @@ def left_idle(servers: fo.Instance, placement: Any) -> list[str]:
 
 def problems(
     instance: fo.Instance,
-    found: list[fo.operate.Quota],
+    found: list[fc.quotas.Quota],
     of: str,
     format: str,
     expected: dict[tuple[str, str], Fraction],

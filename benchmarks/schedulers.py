@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import Slurm
 from fairopt_clusters.schedulers.slurm import BILLED, level_fs
 from schedulers_queues import KINDS as OF_QUEUES

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Volcano, YuniKorn
 from fairopt_clusters.schedulers.cohorts import DominantShare, nodes_of
 from fairopt_clusters.schedulers.kai import Row, divide_one, divide_over

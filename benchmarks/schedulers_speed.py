@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from common import arguments, show
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn, beside
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.slurm import BILLED

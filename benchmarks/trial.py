@@ -15,8 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairopt_clusters import Queue, QueueTree
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import manifest
 from fairopt_clusters.schedulers.search import trials_of
 from fairopt_clusters.schedulers.trial import TRIALS

@@ -1,48 +1,21 @@
-"""Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
+"""Hooks of the tests of both distributions, and the option ``--cone-only``."""
 
 import contextlib
 import functools
 import gc
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-# Modules and tests stay in memory: garbage collection among them takes a third of the time of test collection.
-gc.set_threshold(100_000, 50, 100)
-os.environ.setdefault("MPLBACKEND", "Agg")
-# What is printed, by subprocesses too, does not depend on the terminal that the tests are started from.
-for name in ("COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "TTY_COMPATIBLE"):
-    os.environ.pop(name, None)
-os.environ["TERM"] = "dumb"
-# Bytecode of tests with their asserts rewritten, and of modules that subprocesses import, is written once and read.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Workers of Dask are forked from a process that has imported what they need, which `forked` starts.
-os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
-TESTS = str(Path(__file__).parent)
-if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
-    sys.path.insert(0, TESTS)
+# So that `oracle` can be imported: what the package computes, slow and obviously right.
+sys.path.insert(0, str(Path(__file__).parent))
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-import typer.testing  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
-
-# `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
-settings.register_profile(
-    "ci", max_examples=10, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("thorough", max_examples=1000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+import numpy as np
+import pytest
+import settings  # noqa: F401
 
 LEFT_OUT = pytest.StashKey[set[str]]()  # names of methods, with `--cone-only`
 SOLVERS_DIGITS = 1e-5  # of two logarithms a gap of 5e-12 left errors of 2e-6 in shares
-
-# A runner makes the program's commands anew for each call, which takes longer than most calls. Here it does so only
-# when more commands have been registered.
-made = functools.cache(lambda app, registered: typer.main.get_command(app))
-typer.testing._get_command = lambda app: made(app, len(app.registered_commands))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

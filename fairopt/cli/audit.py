@@ -33,8 +33,8 @@ the --share that is given; on clusters also the share of the policy, if it diffe
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
-With --scheduler in place of a policy, a scheduler that another package brings is audited by properties of its own, all \
-by default: small trees of queues are drawn, and the scheduler's arithmetic divides them.
+With --scheduler in place of a policy, a scheduler that another package brings is audited by properties of its own, by \
+default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
 
 \b
 [bold]Examples[/]
@@ -108,7 +108,7 @@ def audit(
     if (policy is None) == (scheduler is None):
         raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
-    of_instances = {
+    of_instances: dict[str, Any] = {
         "share": None if share is None else named_share(share),
         "positive": positive,
         "conditions": conditions,
@@ -119,7 +119,7 @@ def audit(
     }
     if policy is not None:
         mechanism = named_policy(policy)
-        asked = partial(search, mechanism, **of_instances)
+        asked: Any = partial(search, mechanism, **of_instances)
     else:
         given = {**of_instances, "servers": servers > 1, "save": save}
         if option := next((option for option, value in given.items() if value), None):

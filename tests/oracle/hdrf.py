@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from fairopt_clusters import QueueTree
+from fairopt_clusters.read.queues.tree import QueueTree
 
 
 @dataclass(eq=False)

@@ -33,7 +33,7 @@ def of(**others: Any) -> fo.Instance:
 
 def diff(old: fo.Instance, new: fo.Instance, policy: Any = None, other: Any = None) -> Any:
     policy = policy or fo.DRF()
-    return fo.operate.diff(policy.allocate(old), (other or policy).allocate(new))
+    return fo.questions.diff(policy.allocate(old), (other or policy).allocate(new))
 
 
 def added(found: Any, by: str | None = None) -> dict[str, dict[str, float]]:
@@ -96,7 +96,7 @@ def test_a_change_of_policy_is_a_step_of_its_own() -> None:
     assert [*found.steps] == ["jobs", "policy"]
     mid = found.answers["after jobs"]
     assert mid.policy == fo.DRF() and mid.instance == of(task_limits=[9, 10, 3])
-    whole = fo.operate.diff(fo.DRF().allocate(of()), fo.DRF().allocate(of(), integral=True))
+    whole = fo.questions.diff(fo.DRF().allocate(of()), fo.DRF().allocate(of(), integral=True))
     assert [*whole.steps] == ["policy"]  # whole tasks
 
 
@@ -194,7 +194,7 @@ def test_equal_answers_say_so() -> None:
 def test_another_optimum_of_the_same_instance_is_named(size: float) -> None:
     answer = fo.MostTasks().allocate(POOL.replace(capacities=[size]))
     one, other = (replace(answer, tasks_by_server=np.array(tasks)) for tasks in ([[size], [0.0]], [[0.0], [size]]))
-    found = fo.operate.diff(one, other)
+    found = fo.questions.diff(one, other)
     assert [*found.steps] == ["another optimum"]
     assert found.by_step()["another optimum"][:, 0].tolist() == [-size, size]
     assert found.sentences[2].startswith("because of another optimum: b gains")
@@ -244,7 +244,7 @@ def test_steps_add_up_and_in_swapped_order_the_whole_is_minus(seed: int) -> None
         answers = old.allocate(draw(rng)), new.allocate(draw(rng))
     except fo.errors.Infeasible:
         pytest.skip("guarantees that do not fit")
-    found, back = fo.operate.diff(*answers), fo.operate.diff(*reversed(answers))
+    found, back = fo.questions.diff(*answers), fo.questions.diff(*reversed(answers))
     assert all(answer.certificate.ok for answer in found.answers.values())
     for by, alone in ((None, False), ("team", False), ("team", True)):
         gains, minus = found.whole.gains(by, alone), back.whole.gains(by, alone)
@@ -282,15 +282,15 @@ def test_dict_frame_and_page_have_the_same_numbers() -> None:
 def test_what_cannot_be_compared_is_refused() -> None:
     answer = fo.DRF().allocate(POOL)
     with pytest.raises(fo.errors.InvalidBlock, match=r"old is Instance; give an Allocation, such as"):
-        fo.operate.diff(POOL, answer)  # type: ignore[arg-type]
+        fo.questions.diff(POOL, answer)  # type: ignore[arg-type]
     with pytest.raises(fo.errors.InvalidBlock, match="the two instances have no resource in common"):
-        fo.operate.diff(answer, fo.DRF().allocate(POOL.replace(resources=["gpu"])))
+        fo.questions.diff(answer, fo.DRF().allocate(POOL.replace(resources=["gpu"])))
     one, other = (fo.DRF().allocate(POOL.replace(units={"cpu": unit})) for unit in ("core", "thread"))
     with pytest.raises(fo.errors.InvalidBlock, match="cpu is in 'core' in one answer, in 'thread' in the other"):
-        fo.operate.diff(one, other)
+        fo.questions.diff(one, other)
     far = replace(answer, certificate=replace(answer.certificate, gap=0.5))
     with pytest.raises(fo.errors.InvalidBlock, match=r"the new answer is not certified .* solve it again, or give"):
-        fo.operate.diff(answer, far)
+        fo.questions.diff(answer, far)
 
 
 @pytest.fixture

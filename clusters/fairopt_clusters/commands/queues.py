@@ -11,23 +11,24 @@ import typer
 from fairopt.cli import AsJson, command, console_for, labelled_number, say, say_notes, show_json
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.report import Column, Table, signed
-from fairopt_clusters import schedulers as deployed
+from fairopt_clusters import schedulers
 from fairopt_clusters.read.queues.kueue import workloads_of
 from fairopt_clusters.read.queues.reader import tree_and_objects
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.replay import Cycle
+from fairopt_clusters.schedulers.volcano import CAPACITY
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEDULERS: dict[str, Deployed] = {
-    "kai": deployed.KAI(),
-    "kueue": deployed.Kueue(),
-    "slurm": deployed.Slurm(),
-    "volcano": deployed.Volcano(),
-    "volcano-capacity": deployed.Volcano("capacity"),
-    "yunikorn": deployed.YuniKorn(),
+    "kai": schedulers.KAI(),
+    "kueue": schedulers.Kueue(),
+    "slurm": schedulers.Slurm(),
+    "volcano": schedulers.Volcano(),
+    "volcano-capacity": CAPACITY,
+    "yunikorn": schedulers.YuniKorn(),
 }
 QUEUES = """Show what a scheduler's own arithmetic gives its queues, beside leximin beyond guarantees, certified.
 
@@ -84,9 +85,9 @@ def queues(
     (tree, objects), mechanism = tree_and_objects(file), SCHEDULERS[scheduler]
     there = dict(labelled_number("--capacity", one, "resource", "gpu=64") for one in capacity or ())
     tree = replace(tree, capacity={**tree.capacity, **there})
-    table, notes = deployed.beside(mechanism, tree)
+    table, notes = schedulers.beside(mechanism, tree)
     preemptions, circle = None, list[str]()
-    if isinstance(mechanism, deployed.Kueue):
+    if isinstance(mechanism, schedulers.Kueue):
         running, waiting, more = workloads_of(objects, str(file))
         notes += more
         if waiting:

@@ -48,7 +48,7 @@ _NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is roundin
 
 def quotas_of(
     answer: Allocation,
-    format: str | None = None,
+    format: str = FORMATS[0],
     *,
     by: str | None = None,
     teams: Sequence[str] | None = None,
@@ -61,13 +61,72 @@ def quotas_of(
     users: str | None = None,
     source: Any = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas and limits are.
+    """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
 
-    ``source`` is the input, by default ``queues``, of which ``users`` makes teams, as in `fairopt.read`; ``present``
-    is by default the source.
+    For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond them, what is left over is added in
+    proportion, and there is no quota of what a team's tasks do not request.
+
+    The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
+    decide bundles, are rounded by largest remainder within each team, and placed on individual servers.
+
+    Parameters
+    ----------
+    answer : Allocation
+        A certified answer.
+    format : {"csv", "kubernetes", "kueue", "slurm"}, default "csv"
+        What `Quotas.text` writes: a CSV table, a YAML list of ResourceQuotas or of ClusterQueues for
+        ``kubectl apply -f``, or lines of ``sacctmgr``.
+    by : str, optional
+        The label of the teams. Default: ``team``, or the only label; without labels each user has quotas.
+    teams, resources : sequence of str, optional
+        Those with quotas. Default: all.
+    queues : path-like, dict or "-", optional
+        The input of `fairopt.read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues keep all but their
+        borrowing limits; for ``kubernetes``, its ResourceQuotas their names and all but these amounts; for
+        ``slurm``, its associations name the cluster, and limits that stay. Without any each team gets a new one.
+        Notes name the gangs in it, of Slurm too, that the quotas can never admit.
+    api_version : {"v1beta2", "v1beta1"}, optional
+        For ``kueue`` without ``queues``. Default: the newest.
+    present : path-like, dict or "-", optional
+        Where ResourceQuotas and limits are that the cluster has now. Default: ``source``.
+    integral : "rounded" or True, default "rounded"
+        How policies are solved in whole tasks, as in `Policy.allocate`: rounded in about a second, or by integer
+        programs level by level, which may take minutes. Where rounding breaks constraints, these are solved anyway.
+    time_limit : float, optional
+        Seconds for that.
+    users : str, optional
+        The option ``users`` with which the input was read.
+    source : path-like, dict or "-", optional
+        The input, if ``queues`` are elsewhere.
+
+    Returns
+    -------
+    Quotas
+        Notes, such as what whole tasks lose against this answer, are comments in its text, except in CSV.
+
+    Raises
+    ------
+    InvalidBlock
+        If the answer is not certified, or there is no such format, label, team or resource.
+    InvalidInstance
+        If the format cannot hold the name of a team or a resource.
+
+    Examples
+    --------
+    >>> import fairopt as fo, fairopt_clusters as fc
+    >>> cluster = fo.Instance(
+    ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
+    ...     teams={"team": ["vision", "nlp"]},
+    ... )
+    >>> print(fc.quotas_of(fo.DRF().allocate(cluster)).text(), end="")
+    team,resource,flavor,amount,unit
+    vision,cpu,,16,
+    vision,gpu,,4,
+    nlp,cpu,,12,
+    nlp,gpu,,3,
     """
     instance = answer.instance
-    _checked_format(format or FORMATS[0])
+    _checked_format(format)
     label = _label(by, instance.teams)
     if label is None:
         labelling = Labelling(instance.users, np.arange(instance.n_users))
@@ -99,7 +158,7 @@ def quotas_of(
         left_out=left_out(given, found, whole.servers.servers),
         local_queues={} if found.raw or label != TEAM else local_queues_of(given, users, chosen),
     )
-    return made.quotas(format or FORMATS[0])
+    return made.quotas(format)
 
 
 def _checked_format(format: str) -> str:

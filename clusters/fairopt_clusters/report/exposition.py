@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 from fairopt import Allocation
-from fairopt.errors import InvalidBlock, optional
+from fairopt.errors import InvalidBlock
 from fairopt.policies import label
 from fairopt.questions import by_team_else_user, held_now, team_sums
 
@@ -63,8 +63,8 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
     fairopt_difference_amount{resource="cpu",team="tune"} -6.0
     fairopt_difference_amount{resource="gpu",team="tune"} -3.0
     """
-    core = optional("prometheus_client.core", "metrics", "metrics", "prometheus-client")
-    exposition = optional("prometheus_client.exposition", "metrics", "metrics", "prometheus-client")
+    from prometheus_client import core, exposition  # takes a tenth of a second
+
     if not isinstance(answer, Allocation):
         raise InvalidBlock(f"prometheus({type(answer).__name__}): give an Allocation, such as DRF().allocate(instance)")
     families = {

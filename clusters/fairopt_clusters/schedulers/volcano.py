@@ -153,3 +153,6 @@ def _capability(queue: Queue, name: str, default: float = math.inf) -> float:
     """The most that a queue may have; 0 is none set for CPU and memory."""
     amount = queue.limit.get(name, default)
     return default if name in ("cpu", "memory") and amount <= 0 else amount
+
+
+CAPACITY, HDRF = Volcano("capacity"), Volcano("hdrf")  # for commands

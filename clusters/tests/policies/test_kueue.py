@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from fairopt_clusters.policies import Kueue
 from oracle.kueue_cluster import Answer, drawn, objects
 
 import fairopt as fo
-from fairopt.policies import Kueue
 
 
 # clusters on which tolerances between levels in floats left no certificate, no proof, or moved a queue by 4.5e-6

@@ -321,6 +321,6 @@ def test_what_is_left_is_added_in_proportion(used, more):
 def test_a_table_keeps_what_whole_tasks_use():
     pool = fo.Instance([[1, 1]], [8, 4], resources=["cpu", "gpu"], teams={"team": ["a"]}, task_limits=[2])
     answer = fo.DRF().allocate(pool)
-    assert [row.amount for row in answer.quotas().rows] == [2, 2]
-    assert "requests.cpu: '8'" in answer.quotas("kubernetes")
-    assert json.dumps(answer.quotas("slurm")).count("cpu=8,gres/gpu=4") == 1
+    assert [row.amount for row in quotas_of(answer).rows] == [2, 2]
+    assert "requests.cpu: '8'" in quotas_of(answer, "kubernetes").text()
+    assert json.dumps(quotas_of(answer, "slurm").text()).count("cpu=8,gres/gpu=4") == 1

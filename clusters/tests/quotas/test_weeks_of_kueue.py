@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
@@ -49,7 +50,7 @@ def owed(queues):
     }
 
 
-@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.Kueue()])
+@pytest.mark.parametrize("policy", [fo.HDRF(), fc.policies.Kueue()])
 def test_what_is_lent_in_one_week_is_no_promise_in_the_next(policy, tmp_path):
     queues = [cells(name, "all", resources=("cpu", GPU), pool=[32, 16]) for name in "ab"]
     nodes, got = [node("n", 64, 32)], []
@@ -69,7 +70,7 @@ def test_what_is_lent_in_one_week_is_no_promise_in_the_next(policy, tmp_path):
     assert got == [pytest.approx(one) for one in ((30, 2), (16, 16), (16, 16), (32, 0), (2, 30))]
 
 
-@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.Kueue()])
+@pytest.mark.parametrize("policy", [fo.HDRF(), fc.policies.Kueue()])
 def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(policy, tmp_path):
     rng = np.random.default_rng(12)
     of = dict(resources=("cpu", GPU))

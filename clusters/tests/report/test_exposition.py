@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 import yaml
@@ -52,7 +53,7 @@ def tool(*words: str, stdin: str | None = None, folder: Path | None = None) -> N
 
 def test_metrics_are_the_numbers_of_the_answer() -> None:
     answer = fo.HDRF().allocate(TEAMS)
-    found = parsed(fo.report.prometheus(answer, input_time=1000.0))
+    found = parsed(fc.prometheus(answer, input_time=1000.0))
     amounts = {
         "fair": {"vision": (30, 5), "nlp": (10, 5)},
         "held": {"vision": (38, 8), "nlp": (4, 2)},
@@ -77,32 +78,32 @@ def test_metrics_are_the_numbers_of_the_answer() -> None:
 
 def test_what_is_held_is_there_only_if_it_is_known_and_users_without_a_team_stand_alone() -> None:
     answer = fo.DRF().allocate(TEAMS.replace(held=None, teams={"team": ["vision", None, None]}))
-    found = parsed(fo.report.prometheus(answer))
+    found = parsed(fc.prometheus(answer))
     assert {team for name, _, team in (key for key in found if key[0] == "fair_amount")} == {"vision", "parse", "tune"}
     assert not {name for name, *_ in found} & {"held_amount", "waiting_amount", "held_fair_ratio", "input_age_seconds"}
 
 
 def test_nothing_waits_without_bound_unless_there_is_no_task_limit() -> None:
     answer = fo.DRF().allocate(fo.Instance([[1], [1]], [4], task_limits=[None, 3], held=[1, 1], resources=["cpu"]))
-    found = parsed(fo.report.prometheus(answer))
+    found = parsed(fc.prometheus(answer))
     assert [found["waiting_amount", "cpu", user] for user in ("user1", "user2")] == [np.inf, 2]
 
 
 def test_names_are_escaped_as_the_format_asks() -> None:
     names = ['a"b', "c\\d", "e\nf", "g{h}=,i", "ü"]
-    found = parsed(fo.report.prometheus(fo.DRF().allocate(fo.Instance(np.ones((5, 1)), [6], users=names))))
+    found = parsed(fc.prometheus(fo.DRF().allocate(fo.Instance(np.ones((5, 1)), [6], users=names))))
     written = {team for name, *labels in found if name == "fair_amount" for team in labels[1:]}
     assert written == {*names}
 
 
 def test_prometheus_refuses_what_is_no_answer_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fo.errors.InvalidBlock, match=r"prometheus\(Instance\): give an Allocation"):
-        fo.report.prometheus(TEAMS)  # type: ignore[arg-type]
+        fc.prometheus(TEAMS)  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(
         fo.errors.MissingExtra, match=r"prometheus-client, which is not .*pip install 'fairopt\[metrics\]'"
     ):
-        fo.report.prometheus(fo.DRF().allocate(TEAMS))
+        fc.prometheus(fo.DRF().allocate(TEAMS))
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ def test_the_command_writes_the_metrics_with_the_age_of_the_oldest_file(run: Any
     os.utime("teams.json", (1000, 1000))
     result = run("teams.json", "--metrics", "fairopt.prom")
     assert result.exit_code == 0 and "written: fairopt.prom" in result.stdout
-    found, same = parsed(Path("fairopt.prom").read_text()), parsed(fo.report.prometheus(fo.HDRF().allocate(TEAMS)))
+    found, same = parsed(Path("fairopt.prom").read_text()), parsed(fc.prometheus(fo.HDRF().allocate(TEAMS)))
     clock = {("answer_timestamp_seconds",), ("input_timestamp_seconds",), ("input_age_seconds",)}
     assert found["input_timestamp_seconds",] == 1000
     assert {key: found[key] for key in found.keys() - clock} == {key: same[key] for key in same.keys() - clock}
@@ -210,7 +211,7 @@ def test_rules_and_dashboard_name_metrics_and_labels_that_are_written() -> None:
 
 @promtool
 def test_promtool_accepts_metrics_rules_and_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
-    tool("check", "metrics", stdin=fo.report.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0))
+    tool("check", "metrics", stdin=fc.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0))
     tool("check", "rules", str(CRON / "rules.yaml"))
     panels = json.loads((CRON / "dashboard.json").read_text())["panels"]
     expressions = [target["expr"] for panel in panels for target in panel["targets"]]
@@ -221,7 +222,7 @@ def test_promtool_accepts_metrics_rules_and_the_expressions_of_the_dashboard(tmp
 
 @promtool
 def test_the_alert_fires_after_two_hours_for_the_team_that_is_below(tmp_path: Path) -> None:
-    text = fo.report.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0)
+    text = fc.prometheus(fo.HDRF().allocate(TEAMS), input_time=1000.0)
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     alert = {"severity": "warning", "team": "nlp", "resource": "gpu"}
     expected = {

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+import fairopt_clusters as fc
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 
-import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance
 
 ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Volcano("hdrf"), Slurm())
@@ -53,9 +53,9 @@ def test_parameters() -> None:
 def test_queues_that_are_not_there() -> None:
     tree = QueueTree("Kueue", (Queue("all"), Queue("a", "all", guarantee={"cpu": 1})))
     with pytest.raises(InvalidInstance, match="no queue 'b'"):
-        fo.deployed.Kueue().victims(tree, "b", {"cpu": 1}, [])
+        fc.schedulers.Kueue().victims(tree, "b", {"cpu": 1}, [])
     with pytest.raises(InvalidInstance, match="'all' is a cohort"):
-        fo.deployed.Kueue().victims(tree, "a", {"cpu": 1}, [("all", {"cpu": 1})])
+        fc.schedulers.Kueue().victims(tree, "a", {"cpu": 1}, [("all", {"cpu": 1})])
 
 
 def test_a_threshold_that_is_no_number() -> None:
@@ -63,6 +63,6 @@ def test_a_threshold_that_is_no_number() -> None:
     queues = [Queue(name, "all", guarantee={"cpu": 1}, notes=notes) for name in "ab"]
     tree, words = QueueTree("Kueue", (Queue("all"), *queues)), "maxPriorityThreshold of 'a' is 'high'; give a whole"
     with pytest.raises(InvalidInstance, match=words):
-        fo.deployed.Kueue(below_threshold=True).victims(tree, "a", {"cpu": 1}, [("b", {"cpu": 2})])
+        fc.schedulers.Kueue(below_threshold=True).victims(tree, "a", {"cpu": 1}, [("b", {"cpu": 2})])
     with pytest.raises(InvalidInstance, match=words):
-        fo.deployed.manifest(tree)
+        fc.schedulers.manifest(tree)

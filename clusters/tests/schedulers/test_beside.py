@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fairopt_clusters as fc
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -33,7 +33,7 @@ def test_guarantees_first_then_weights_level_by_level() -> None:
         Queue("vision", "ml", 3),
         Queue("bio", request={"gpu": 9}),
     )
-    table, notes = fo.deployed.beside(fo.deployed.KAI(), QueueTree("KAI", queues, {"gpu": 13}))
+    table, notes = fc.schedulers.beside(fc.schedulers.KAI(), QueueTree("KAI", queues, {"gpu": 13}))
     assert table["queue"].tolist() == ["nlp", "vision", "bio"] and notes == []
     assert table["gives"].tolist() == [3, 7, 3]  # ml has 4 + 6; nlp 1 + 9 / 4, rounded
     assert table["fair"].tolist() == pytest.approx([3.25, 6.75, 3])
@@ -44,14 +44,14 @@ def test_queues_on_different_levels_have_their_guarantees() -> None:
     root, a, b, c = (
         Queue(name, parent, guarantee={"cpu": 1}) for name, parent in zip("zabc", ["", *"zza"], strict=True)
     )
-    table, _ = fo.deployed.beside(fo.deployed.Kueue(), QueueTree("Kueue", (root, a, b, c)))
+    table, _ = fc.schedulers.beside(fc.schedulers.Kueue(), QueueTree("Kueue", (root, a, b, c)))
     assert table["queue"].tolist() == ["b", "c"]
     assert table["gives"].tolist() == table["fair"].tolist() == [1.5, 2.5]
 
 
 def test_what_is_owed_may_not_fit() -> None:
     queues = tuple(Queue(name, guarantee={"gpu": 2}) for name in "ab")
-    table, notes = fo.deployed.beside(fo.deployed.KAI(), QueueTree("KAI", queues, {"gpu": 3}))
+    table, notes = fc.schedulers.beside(fc.schedulers.KAI(), QueueTree("KAI", queues, {"gpu": 3}))
     assert table["gives"].tolist() == [2, 2] and table["fair"].isna().all() and "no certified answer" in notes[0]
 
 
@@ -92,7 +92,7 @@ def test_queues_of_kueue_from_their_file(tmp_path: Path) -> None:
     assert (tree.scheduler, [queue.name for queue in tree.queues]) == ("Kueue", ["all", "a", "b", "c", "empty"])
     assert tree.by_name["a"].guarantee == {"cpu": 0.5} and tree.by_name["a"].weight == 3
     tree = replace(tree, queues=tuple(replace(q, request={"cpu": 1}) if q.name == "c" else q for q in tree.queues))
-    table, notes = fo.deployed.beside(fo.deployed.Kueue(), tree)
+    table, notes = fc.schedulers.beside(fc.schedulers.Kueue(), tree)
     assert table["gives"].tolist() == [5.75, 2.25, 1, 0] and notes == []  # 7 are left: 3 parts of 4, and 1
     assert table["fair"].tolist() == pytest.approx([5.75, 2.25, 1, 0])
     found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue"])

@@ -1,7 +1,7 @@
 """KAI's division of queues, by hand and against the cases of its own tests."""
 
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI
 
 import fairopt as fo

@@ -7,7 +7,7 @@ from pathlib import Path
 import fairopt_clusters as fc
 import numpy as np
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn, manifest
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import drawn

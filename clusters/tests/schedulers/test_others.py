@@ -4,8 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from fairopt_clusters import Queue, QueueTree
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.cohorts import nodes_of

@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 import yaml
-from fairopt_clusters import Queue, QueueTree
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import Kueue
 from fairopt_clusters.schedulers.arrivals import arrivals, preemption_by_rules
 from fairopt_clusters.schedulers.cohorts import exact, nodes_of
@@ -76,7 +76,7 @@ def test_the_circle_of_issue_3779_which_is_gone() -> None:
 
 @pytest.mark.parametrize("kueue", [Kueue(), Kueue(below_threshold=True)], ids=["now", "before"])
 def test_an_audit_finds_circles_and_victims_against_the_rules(kueue: Kueue) -> None:
-    report = fo.audit(kueue, ["preemption-ends", "preemption-by-rules"], max_examples=1000)
+    report = kueue.audit(["preemption-ends", "preemption-by-rules"], max_examples=1000)
     for name in ("preemption-ends", "preemption-by-rules"):
         witness = report[name].witness
         assert len(witness.running) <= 3 and len(witness.tree.queues) <= 4 and "preempted for" in witness.sentence
@@ -334,7 +334,7 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
 
 def test_a_witness_as_jobs() -> None:
     tree = queues(Queue("a", "all", guarantee={"cpu": 0.15}, notes=BELOW), Queue("b", "all", guarantee={"cpu": 2}))
-    text = fo.deployed.manifest(tree, [Workload("b", {"cpu": 1}), Workload("a", {"cpu": 0.5}, 7)])
+    text = fc.schedulers.manifest(tree, [Workload("b", {"cpu": 1}), Workload("a", {"cpu": 0.5}, 7)])
     found = [*yaml.safe_load_all(text)]
     kinds = ["ResourceFlavor", "Cohort", *["ClusterQueue"] * 2, *["LocalQueue"] * 2, *["WorkloadPriorityClass"] * 2]
     assert [one["kind"] for one in found] == [*kinds, "Job", "Job"]

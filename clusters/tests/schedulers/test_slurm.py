@@ -1,7 +1,7 @@
 """Slurm's factors, by the tree of its own test, and what shares give."""
 
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import Slurm
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fairopt_clusters import Queue, QueueTree
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import Case, drawn, legal, shrunk, size_of
 from typer.testing import CliRunner
 
-import fairopt as fo
 from fairopt.cli import app
 from fairopt.errors import InvalidBlock, InvalidInstance, UnknownName
 
@@ -25,7 +24,7 @@ ALL = (KAI(), Kueue(), YuniKorn(), Volcano(), Volcano("capacity"), Slurm())
 
 def refuted(scheduler: Deployed, name: str, **options: Any) -> tuple[str, QueueTree]:
     """The sentence and the tree of a witness."""
-    witness: Any = fo.audit(scheduler, name, **options)[name].witness
+    witness: Any = scheduler.audit(name, **options)[name].witness
     assert witness is not None and witness.margin > 1e-3
     return witness.sentence, witness.tree
 
@@ -55,7 +54,7 @@ def test_a_queue_gets_less_of_a_larger_cluster() -> None:
     assert divided(KAI(), QueueTree("KAI", tree.queues, {"gpu": 4})) == [0, 2, 2]
     queues = Queue("a", weight=5), Queue("b", weight=3), Queue("c")
     given = QueueTree("KAI", queues, {"gpu": 4})
-    sentence, same = refuted(KAI(), "resource-monotone", instances=[given])
+    sentence, same = refuted(KAI(), "resource-monotone", trees=[given])
     assert same is given and sentence == "when 4 gpu become 5, queue 'c' falls from 1 gpu to 0"
 
 
@@ -64,7 +63,7 @@ def test_asking_for_less_gives_more() -> None:
     assert sentence == "queue 'b', who needs all gpu there is, gets 0, and 0.5 of use to it when it asks for 0.5"
     assert tree == QueueTree("KAI", (Queue("a"), Queue("b")), {"gpu": 1})
     given = QueueTree("KAI", (Queue("a", weight=2), Queue("b", request={"gpu": 0.5})), {"gpu": 1})
-    sentence, _ = refuted(KAI(), "strategy-proof", instances=[given])
+    sentence, _ = refuted(KAI(), "strategy-proof", trees=[given])
     assert (
         sentence == "queue 'b', who needs 0.5 gpu, gets 0, and 0.3 of use to it when it asks for 0.3"
     )  # also with .25
@@ -138,7 +137,7 @@ def test_a_guarantee_is_worth_less_in_a_larger_yunikorn_cluster() -> None:
     found = [YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": cpus}))["cpu"]["c"] for cpus in (1, 3)]
     assert found == pytest.approx([1 / 2 * 1 / 2, 3 * 1 / 4 * 1 / 4])
     given = QueueTree("YuniKorn", queues, {"cpu": 1})
-    sentence, _ = refuted(YuniKorn(), "resource-monotone", instances=[given])
+    sentence, _ = refuted(YuniKorn(), "resource-monotone", trees=[given])
     assert sentence == "when 1 cpu become 3, queue 'c' falls from 0.25 cpu to 0.1875"
 
 
@@ -153,13 +152,13 @@ def test_hierarchical_drf_gives_less_of_more() -> None:
     """As DRF itself: with two cores a task of b is half as large a part of the cores, and it runs more of them."""
     queues = Queue("a", request={"cpu": 0, "memory": 2}), Queue("b", request={"cpu": 1, "memory": 1})
     given = QueueTree("Volcano", queues, {"cpu": 1, "memory": 2})
-    sentence, _ = refuted(Volcano("hdrf"), "resource-monotone", instances=[given])
+    sentence, _ = refuted(Volcano("hdrf"), "resource-monotone", trees=[given])
     assert sentence == "when 1 cpu become 2, queue 'a' falls from 1.34 memory to 1"  # 4/3 in divisible tasks
 
 
 @pytest.mark.parametrize("one", [Kueue(), Slurm(), Volcano()], ids=lambda one: one.name)
 def test_water_filling_is_max_min_fair(one: Deployed) -> None:
-    finding = fo.audit(one, "max-min-fair", max_examples=40, seed=1)["max-min-fair"]
+    finding = one.audit("max-min-fair", max_examples=40, seed=1)["max-min-fair"]
     assert finding.verdict == "not refuted on 40 instances" and finding.ok
 
 
@@ -192,14 +191,14 @@ def test_the_same_seed_finds_the_same() -> None:
 
 def test_given_trees_are_tried_as_they_are() -> None:
     fine = QueueTree("KAI", (Queue("a"),), {"gpu": 2})
-    report = fo.audit(KAI(), ["feasible", "split-proof"], instances=[fine])
+    report = KAI().audit(["feasible", "split-proof"], trees=[fine])
     assert [finding.verdict for finding in report.findings] == ["not refuted on 1 instance"] * 2
     with pytest.raises(InvalidBlock, match="give a list of QueueTree"):
-        fo.audit(KAI(), instances=fine)  # type: ignore[arg-type]
+        KAI().audit(trees=fine)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="give queues of KAI"):
-        fo.audit(KAI(), instances=[QueueTree("Slurm", (Queue("a"),), {"cpu": 1})])
+        KAI().audit(trees=[QueueTree("Slurm", (Queue("a"),), {"cpu": 1})])
     with pytest.raises(InvalidBlock, match="instances is empty"):
-        fo.audit(KAI(), instances=[])
+        KAI().audit(trees=[])
 
 
 def test_given_trees_with_what_a_property_leaves_out_are_skipped() -> None:
@@ -207,25 +206,25 @@ def test_given_trees_with_what_a_property_leaves_out_are_skipped() -> None:
     owed = QueueTree("KAI", (Queue("a", guarantee={"gpu": 2}), Queue("b")), {"gpu": 2})
     ranked = QueueTree("KAI", (Queue("a", priority=1), Queue("b")), {"gpu": 2})
     fine = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 2}), Queue("a", "all", guarantee={"cpu": 0})))
-    report = fo.audit(KAI(), ["sharing-incentive", "max-min-fair"], instances=[owed, ranked])
+    report = KAI().audit(["sharing-incentive", "max-min-fair"], trees=[owed, ranked])
     assert [(one.instances, one.skipped) for one in report.findings] == [(0, 2), (1, 1)]
     assert report["sharing-incentive"].verdict == "no instance was answered"
-    assert fo.audit(Kueue(), "sharing-incentive", instances=[fine]).findings[0].instances == 1
+    assert Kueue().audit("sharing-incentive", trees=[fine]).findings[0].instances == 1
 
 
 def test_weights_by_resource_are_halved_and_added() -> None:
     """As `test_two_halves_get_two_of_three`, with weights as KAI's files give them; a sum of 1 and 1 is 2 of 3."""
     queues = Queue("a", weights={"gpu": 1}), Queue("b", weights={"gpu": 1})
     tree = QueueTree("KAI", queues, {"gpu": 3})
-    sentence, _ = refuted(KAI(), "split-proof", instances=[tree])
+    sentence, _ = refuted(KAI(), "split-proof", trees=[tree])
     assert sentence == "queue 'b' gets 1 gpu, and 2 as two halves of it"
     three = QueueTree("KAI", (*queues, Queue("c", weights={"gpu": 1})), {"gpu": 1})
-    sentence, _ = refuted(KAI(), "merge-proof", instances=[three])
+    sentence, _ = refuted(KAI(), "merge-proof", trees=[three])
     assert sentence == "queues 'b' and 'c' get 0 gpu together, and 1 as one queue"
 
 
 def test_the_report() -> None:
-    report = fo.audit(KAI(), ["Split_Proof", "order-independent"], max_examples=60)
+    report = KAI().audit(["Split_Proof", "order-independent"], max_examples=60)
     assert list(report) == ["split-proof", "order-independent"] and "split proof" in report and not report.ok
     assert "3 gpu; 'a'; 'b'" in str(report) and report.rows()[0]["where"] == "3 gpu; 'a'; 'b'"
     assert (
@@ -240,11 +239,11 @@ def test_the_report() -> None:
 
 def test_unknown_properties_and_options() -> None:
     with pytest.raises(InvalidBlock, match="no property 'envy-free' of this scheduler; it has max-min-fair, feasible"):
-        fo.audit(KAI(), "envy-free")
+        KAI().audit("envy-free")
     with pytest.raises(InvalidBlock, match="no property 'keeps-priorities' of this scheduler"):
-        fo.audit(Slurm(), "keeps-priorities")
+        Slurm().audit("keeps-priorities")
     with pytest.raises(InvalidBlock, match="positive is of instances"):
-        fo.audit(KAI(), positive=True)
+        KAI().audit(positive=True)
 
 
 def test_the_command() -> None:
@@ -271,7 +270,7 @@ def test_kept_findings_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in of_trees:
         scheduler, tree = trial.ON_TRIAL[row["scheduler"]], trial.tree_of(row)
         assert legal(scheduler, Case(tree)), row
-        sentence, _ = refuted(scheduler, row["property"], instances=[tree])
+        sentence, _ = refuted(scheduler, row["property"], trees=[tree])
         assert sentence == row["sentence"] and trial.CAUSES[row["scheduler"], row["property"]], row
         judge = JUDGES.get(row["property"])
         assert judge is None or judge(scheduler, tree), row

@@ -2,10 +2,9 @@
 
 from typing import Any
 
+import fairopt_clusters as fc
 import pytest
-from fairopt_clusters import Queue, QueueTree
-
-import fairopt as fo
+from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
 z3: Any = pytest.importorskip("z3")
 WEIGHTS = (1, 2, 3)
@@ -56,7 +55,7 @@ def test_nobody_gets_less_when_another_asks_for_less() -> None:
     assert proved(claim, fine, less >= 0, less <= requests[0], rules, after_rules)
 
 
-@pytest.mark.parametrize("scheduler", [fo.deployed.Slurm(), fo.deployed.Volcano(), fo.deployed.Kueue()])
+@pytest.mark.parametrize("scheduler", [fc.schedulers.Slurm(), fc.schedulers.Volcano(), fc.schedulers.Kueue()])
 def test_that_is_what_schedulers_divide(scheduler: Any) -> None:
     """The conditions hold of the divisions, which are in floats."""
     asked = [4.0, 1.0, 9.0]

@@ -1,5 +1,7 @@
 """YAML files: the same keys and checks as JSON, with aliases, and nothing else that YAML alone could do."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -248,3 +250,10 @@ def test_no_content_raises_anything_but_invalid_instance(text, content):
         assert isinstance(read(text(content)), Instance)
     except InvalidInstance as error:
         assert "x.yaml" in str(error)
+
+
+def test_yaml_of_nested_data_is_the_same_data_as_json():
+    items = [{"name": f"p{k}", "spec": {"parts": [{"cpu": k % 9 + 1, "memory": "1Gi"}]}} for k in range(100)]
+    data = {"kind": "List", "items": items, "odd": [None, True, 1.5, -2, "1", "no", "", "a: b", "\n", "\u00e9", {}, []]}
+    assert documents_of_yaml(yaml.safe_dump(data, allow_unicode=True), "x")[0].data == data
+    assert documents_of_yaml(json.dumps(data), "x")[0].data == data

@@ -13,7 +13,7 @@ from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo
 
-sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
+sys.path.append(str(Path(__file__).parents[1] / "read" / "kubernetes"))
 
 from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec

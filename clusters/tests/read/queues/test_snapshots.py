@@ -71,7 +71,7 @@ def test_queues_have_what_nodes_pods_and_bindings_say(written):
     assert gpus == {"lab": (7.5, 4), "a": (4, 4), "b": (3.5, 0), "idle": (0, 0)}
     assert {one.created for one in tree.queues} == {1767312000.0}
     # below lab a deserves 1 and b 3; of the other 3 b asks for 0.5, and a takes the rest in 1, 1 and a last 0.5
-    assert fo.deployed.KAI().divide(tree)["gpu"].to_dict() == {"lab": 7, "a": 3.5, "b": 3.5, "idle": 0}
+    assert fc.schedulers.KAI().divide(tree)["gpu"].to_dict() == {"lab": 7, "a": 3.5, "b": 3.5, "idle": 0}
 
 
 def test_a_failed_binding_binds_nothing(written):

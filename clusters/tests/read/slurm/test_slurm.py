@@ -2,6 +2,7 @@
 
 import json
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters import read_slurm
@@ -272,7 +273,7 @@ def test_a_server_that_starts_no_jobs_counts_with_what_runs_there_for_the_jobs_t
     assert sorted(made.eligible.tolist()) == [[True, False], [True, True]]
 
 
-@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.FairTree()])
+@pytest.mark.parametrize("policy", [fo.HDRF(), fc.policies.FairTree()])
 def test_what_runs_on_a_drained_server_counts_first_for_its_account(policy):
     """bio runs 7 GPUs on a drained server, which nobody else can use, and waits for more: 7 of 14 for each."""
     of = {"tres_req_str": "cpu=1,node=1,gres/gpu=1"}

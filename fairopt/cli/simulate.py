@@ -200,10 +200,9 @@ def replay_jobs(
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
     if capacity is not None and (servers is not None or folder):
         raise InvalidInstance("--capacity is one server, and there are others; leave one of them out")
-    of_jobs = {one.name for kind in readers_of_jobs() for one in kind.options}
-    shared = (
-        {one.name for one in reader_of_folder(Path(jobs), {})[0].options} if servers is None and folder else set[str]()
-    )
+    of_jobs = set[str]().union(*(kind.takes for kind in readers_of_jobs()))
+    shared = reader_of_folder(Path(jobs), {})[0].takes if servers is None and folder else set[str]()
+
     of_servers = {name: value for name, value in given.items() if name not in of_jobs or name in shared}
     source = Source(servers or jobs, of_servers, pooled=pooled)
     cluster = source.read_servers() if capacity is None else _server(capacity, jobs)

@@ -80,9 +80,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
 
 def _read_as(kind: Reader, what: Sequence[Any], given: Mapping[str, Any], is_one: str) -> Arguments:
     """What a reader makes of its input, with the options that it takes."""
-    taken = {option.name for option in kind.options}
-    _refuse_others(taken, given, is_one)
-    found: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in taken})
+    _refuse_others(kind.takes, given, is_one)
+    found: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
     return found
 
 
@@ -91,7 +90,7 @@ def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> No
     for name in given:
         if name not in (*taken, *_GENERAL):
             known = readers()
-            takers = " and ".join(dict.fromkeys(one.name for one in known if name in (of.name for of in one.options)))
+            takers = " and ".join(dict.fromkeys(one.name for one in known if name in one.takes))
             if not takers:
                 every = [*_GENERAL, *dict.fromkeys(of.name for one in known for of in one.options)]
                 raise InvalidInstance(f"{name!r} is no option of a reader; {nearest(name, every)}")

@@ -106,6 +106,11 @@ class Reader:
     shown: str = ""
     examples: str = ""
 
+    @property
+    def takes(self) -> set[str]:
+        """The names of its options."""
+        return {option.name for option in self.options}
+
     def known(self, entries: set[str]) -> set[str]:
         """The entries of a folder that are its files."""
         names = {name for names in self.files + self.further for name in names}

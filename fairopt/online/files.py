@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fairopt import datasets
@@ -14,7 +15,7 @@ from fairopt.instance import Instance
 from fairopt.io.files import place_of, reader_of_folder
 from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
-from fairopt.io.readers import function_of, readers_of_jobs
+from fairopt.io.readers import Reader, function_of, readers_of_jobs
 from fairopt.online.jobs import Job
 from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
 
@@ -116,26 +117,20 @@ def read_jobs(
         raise InvalidInstance(f"compress is {compress!r}; give a finite number > 0, as 100")
     notes = Notes()
     place, given = place_of(path), {name: value for name, value in options.items() if value is not None}
-    kind = next((one for one in readers_of_jobs() if one.asked(one.path, place, ())), None)
-    known = {one.name for one in kind.options} if kind else set[str]()
-    if kind is None and (place.is_dir() or given):
-        if of := looks_like([one.name for one in place.iterdir()] if place.is_dir() else [place.name]):
-            raise missing(f"{place} looks like one of {of}, which")
-        what = "is a folder" if place.is_dir() else f"is a table of jobs, which takes no option {next(iter(given))!r}"
-        others = ", ".join(dict.fromkeys(one.shown for one in readers_of_jobs()))
-        raise InvalidInstance(f"{place} {what}; give a CSV table of jobs{others and f', {others}'}{broken(JOBS)}")
-    of_servers = set[str]()
-    if servers is None and place.is_dir():
-        of_servers = {one.name for one in reader_of_folder(place, {})[0].options}
-        servers = datasets.read(place, **{name: value for name, value in given.items() if name in of_servers})
-    for name in given.keys() - known - of_servers:
+    kind = _reader_of(place, given)
+    of_jobs = kind.takes if kind else set[str]()
+    of_servers = reader_of_folder(place, {})[0].takes if servers is None and place.is_dir() else set[str]()
+    for name in given.keys() - of_jobs - of_servers:
         raise InvalidInstance(f"{name!r} is no option for {kind.shown if kind else place}; leave it out")
+    if servers is None and place.is_dir():
+        servers = datasets.read(place, **{name: given[name] for name in given if name in of_servers})
     if servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
     if kind is None:
         found = read_job_table(path, servers, notes)
     else:
-        found = function_of(kind.read)(place, servers, notes, **{name: given[name] for name in given if name in known})
+        taken = {name: given[name] for name in given if name in of_jobs}
+        found = function_of(kind.read)(place, servers, notes, **taken)
     if compress != 1:
         notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
     lists = [None if names is None else _individual(names, servers) for names in found.lists]
@@ -167,6 +162,25 @@ def read_jobs(
         )
     )
     return JobTrace(tuple(jobs), tuple(notes.sentences()), found.time_unit)
+
+
+def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:
+    """The reader of jobs in a file or folder, None for a table; options that a table does not take are refused."""
+    known = readers_of_jobs()
+    for kind in known:
+        if kind.asked(kind.path, place, ()):
+            return kind
+    names = [one.name for one in place.iterdir()] if place.is_dir() else [place.name]
+    if like := looks_like(names):
+        raise missing(f"{place} looks like one of {like}, which")
+    if place.is_dir():
+        shown = ", or ".join(["a CSV table of jobs", *(one.shown for one in known)])
+        raise InvalidInstance(f"{place} is a folder; give {shown}{broken(JOBS)}")
+    for name in given:
+        takers = " and ".join(one.shown for one in known if name in one.takes)
+        what = f"an option for {takers}" if takers else "no option of a reader"
+        raise InvalidInstance(f"{name!r} is {what}, and {place} is a table of jobs; leave it out")
+    return None
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:

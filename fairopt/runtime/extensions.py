@@ -42,7 +42,7 @@ OF_CLUSTERS = {  # what that distribution brings, for errors where it is not ins
 OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "Slurm": (
         *("jobs.json", "jobs.yaml", "jobs.yml", "nodes.txt", "slurm.conf", "associations.*", "sacctmgr.txt"),
-        *("sshare.*", "jobs", "nodes"),
+        *("sshare.*", "sacct.*", "jobs", "nodes"),
     ),
     "Kubernetes": (
         *("nodes.json", "pods.json", "workloads.json", "clusterqueues.json", "localqueues.json", "cohorts.json"),

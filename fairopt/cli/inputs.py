@@ -24,6 +24,7 @@ from fairopt.io.files import folders_shown, written_at
 from fairopt.io.readers import Reader, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
 from fairopt.questions.fitting import too_large, why_too_large
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, installed, missing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -92,10 +93,15 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         "Share also among users whose tasks fit on no server, as if tasks could be split.",
     ),
 }
+_MISSING = () if installed() else OF_ITS_OPTIONS
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _on_command_line(kind: type) -> Any:
-    """How the command line takes a value of a reader's option: names joined by commas, and NAME=AMOUNT several times."""
+    """The type on the command line of a reader's option: lists are text, and amounts by name several texts."""
     of: Any = {list: str, dict: list[str]}.get(kind, kind)
     return of | None
 
@@ -117,10 +123,8 @@ def _options_of(known: Iterable[Reader], own: Mapping[str, tuple[Any, str | None
     taken |= {
         name: (kind, metavar, f"{help} {said.get(name, '')}".strip()) for name, (kind, metavar, help) in own.items()
     }
-    return {
-        name: _annotated(kind, f"--{name.replace('_', '-')}", metavar, help)
-        for name, (kind, metavar, help) in taken.items()
-    }
+    made = {name: _annotated(kind, _option(name), metavar, help) for name, (kind, metavar, help) in taken.items()}
+    return made | {name: Annotated[str | None, typer.Option(_option(name), hidden=True)] for name in _MISSING}
 
 
 _OPTIONS = _options_of(readers(), _TAKEN)
@@ -188,7 +192,7 @@ class Source:
         given |= {name: getattr(self, name) for name in _CHANGES}
         out = [self.path]
         for name, value in given.items():
-            option = f"--{name.replace('_', '-')}"
+            option = _option(name)
             if isinstance(value, (list, tuple)) and (name == "teams" or _TYPES.get(name) is list):
                 out += [option, ",".join(value)]
             elif isinstance(value, Mapping):
@@ -205,7 +209,7 @@ class Source:
         """The instance of a file, a folder or the library."""
         if self.path.startswith(LIBRARY):
             full = bool(self.options.get("full_demand"))
-            given = [f"--{name.replace('_', '-')}" for name in self.options if name not in ("labels", "full_demand")]
+            given = [_option(name) for name in self.options if name not in ("labels", "full_demand")]
             given += ["--teams"] * (self.options.get("labels") is not None)
             if given:
                 raise InvalidInstance(f"{self.path} is no file, so it takes no {given[0]}; leave it out")
@@ -224,16 +228,14 @@ class Source:
     def _network(self) -> Instance:
         """The instance of a graph and its demands, each link with its ``capacity``, by default that of the graph."""
         if "demands" not in self.options:
-            options = [f"--{name.replace('_', '-')} is for graphs" for name in OF_GRAPHS if name in self.options]
+            options = [f"{_option(name)} is for graphs" for name in OF_GRAPHS if name in self.options]
             raise InvalidInstance(
                 f"{self._name}: {(options or ['this is a graph'])[0]} and needs demands; give --demands FILE.csv with "
                 "source,target"
             )
         others = [name for name in self.options if name not in (*OF_GRAPHS, "full_demand")]
         if others:
-            raise InvalidInstance(
-                f"{self._name} is a graph, which takes no --{others[0].replace('_', '-')}; leave it out"
-            )
+            raise InvalidInstance(f"{self._name} is a graph, which takes no {_option(others[0])}; leave it out")
         how = {"paths": self.options["paths"]} if "paths" in self.options else {}
         capacity: str | float = self.options.get("link_capacity", "capacity")
         with suppress(ValueError):  # the name of an attribute
@@ -324,9 +326,11 @@ def _as_given(name: str, value: Any) -> Any:
     """The value of an option of readers, from that of the command line."""
     if value is None or value is False or value == []:
         return None
+    if name in _MISSING:
+        raise missing(_option(name))
     if _TYPES.get(name) is list:
         return [one.strip() for one in value.split(",")]
-    return amounts_given(f"--{name.replace('_', '-')}", value) if _TYPES.get(name) is dict else value
+    return amounts_given(_option(name), value) if _TYPES.get(name) is dict else value
 
 
 def with_options_of_jobs(command: _Command) -> _Command:
@@ -334,7 +338,8 @@ def with_options_of_jobs(command: _Command) -> _Command:
     signature = inspect.signature(command, eval_str=True)
     jobs = readers_of_jobs()
     names = {one.name for one in jobs}  # of those with servers too
-    kinds = _options_of([*jobs, *(one for one in readers() if one.name in names)], {})
+    known = _options_of([*jobs, *(one for one in readers() if one.name in names)], {})
+    kinds = {name: kind for name, kind in known.items() if name not in signature.parameters}
 
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> Any:

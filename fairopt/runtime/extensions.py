@@ -53,6 +53,7 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "the openb trace": ("openb_*",),
 }
 OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
+OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version
     "fairopt.Allocation.quotas": "fairopt_clusters.quotas_of",
@@ -110,9 +111,14 @@ def broken(group: str) -> str:
     return f" ({group}: {'; '.join(found)})" if found else ""
 
 
+def installed() -> bool:
+    """Whether the readers of that distribution are there."""
+    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
+
+
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
     """The kind of some names of files, or keys of a document, if the distribution that reads it is not installed."""
-    if any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values()):
+    if installed():
         return ""
     known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]
     return next((kind for kind, patterns in known.items() if any(fnmatch.filter(names, one) for one in patterns)), "")

@@ -1,6 +1,5 @@
 """What `read` finds in files and folders, and that `write` and `read` keep every bit, for every kind."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -203,19 +202,6 @@ def test_a_folder_that_is_not_one_kind_says_what_is_there_and_what_is_missing(tm
 def test_one_of_several_files_points_to_the_folder(tmp_path, name):
     with pytest.raises(InvalidInstance, match="give the folder that it is in"):
         read(fill(tmp_path, name) / name)
-
-
-def test_a_folder_of_clusterdata_is_read(tmp_path):
-    pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
-    machines = "time,machine_id,type,capacity.cpus,capacity.memory\n0,1,1,0.5,0.5\n"
-    events = (
-        "time,type,collection_id,instance_index,collection_type,priority,resource_request.cpus,resource_request.memory\n"
-        "600000000,0,7,0,0,200,0.25,0.125\n700000000,0,8,0,0,200,0.25,0.125\n"
-    )
-    (tmp_path / "machine_events.csv").write_text(machines)
-    (tmp_path / "instance_events.csv.gz").write_bytes(gzip.compress(events.encode()))
-    assert read(tmp_path).n_users == 2
-    assert read(tmp_path, at=650_000_000, users="tier").n_users == 1
 
 
 # -- where write writes ---------------------------------------------------------------------------------------

@@ -97,7 +97,6 @@ def test_the_largest_task_that_fits_is_read(cluster, written):
         ("", "jobs.csv is empty; expected a header line with the columns user, arrival, duration"),
         (HEADER, "jobs.csv has a header only; add a line for at least one job"),
         (b"PK\x03\x04 xlsx", "is compressed (zip"),
-        ('{"jobs": []}', " lists no jobs"),
         (HEADER.replace("duration", "time"), "line 1: there is no column 'duration'"),
         (HEADER.replace(",", ";"), "line 1: there is no column 'user'; separate the columns with commas, not with ';'"),
         (HEADER.replace("memory [GiB]", "cpu [core]"), "line 1: the column 'cpu [core]' appears twice"),

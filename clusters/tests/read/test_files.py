@@ -257,3 +257,35 @@ def test_several_documents_that_are_no_objects_are_refused(tmp_path):
     (tmp_path / "x.yaml").write_text("demands: [[1]]\n---\ncapacities: [1]\n")
     with pytest.raises(InvalidInstance, match=r"x\.yaml holds 2 documents, which no reader takes; give one document"):
         read(tmp_path / "x.yaml")
+
+
+def test_a_folder_of_clusterdata_is_read(tmp_path):
+    pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
+    machines = "time,machine_id,type,capacity.cpus,capacity.memory\n0,1,1,0.5,0.5\n"
+    events = (
+        "time,type,collection_id,instance_index,collection_type,priority,resource_request.cpus,resource_request.memory\n"
+        "600000000,0,7,0,0,200,0.25,0.125\n700000000,0,8,0,0,200,0.25,0.125\n"
+    )
+    (tmp_path / "machine_events.csv").write_text(machines)
+    (tmp_path / "instance_events.csv.gz").write_bytes(gzip.compress(events.encode()))
+    assert read(tmp_path).n_users == 2
+    assert read(tmp_path, at=650_000_000, users="tier").n_users == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("nodes.json", "pods.json"),
+        ("nodes.json", "jobs.json"),
+        ("instance_events.csv", "machine_events.csv"),
+        ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"),
+    ],
+)
+def test_a_pipe_is_refused_without_waiting(tmp_path, names):
+    if "instance_events.csv" in names:
+        pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
+    for name in names:
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(InvalidInstance, match="is a pipe, not a file; save its output to a file"):
+        fo.read(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 from fairopt_clusters import read_openb
 from numpy.testing import assert_array_equal
 
+import fairopt as fo
 from fairopt.datasets import read, write
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
@@ -232,3 +233,14 @@ def test_the_trace_survives_writing_and_reading(openb_folder, tmp_path):
         write(cluster.merged(), place)
         assert read(place) == cluster.merged()
     assert isinstance(cluster, Instance)
+
+
+def test_openb_comes_from_a_folder_of_the_user(tmp_path):
+    with pytest.raises(InvalidInstance, match="openb"):
+        fo.datasets.library().openb(tmp_path)
+    (tmp_path / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn0,32000,262144,0,\n")
+    (tmp_path / "openb_pod_list_default.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\np0,12000,16384,0,0,,LS\n"
+    )
+    case = fo.datasets.library().openb(tmp_path, capacity_scale=0.5)
+    assert case.size == (1, 3, 1) and "capacity_scale=0.5" in case.command and not case.answers

@@ -70,7 +70,7 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     place = place_of(path)
     if place.is_dir():
         kind, parts = reader_of_folder(place, given)
-        return _read_as(kind, [place] if kind.whole else parts, given, f"{place} is one of {kind.name}")
+        return _read_as(kind, parts if kind.files and not kind.whole else [place], given, f"{place} is one of {kind.name}")
     if place.suffix.lower() not in ENDINGS:
         return _of_file(place, given)
     with _with_hint(place), about(os.fspath(place)):

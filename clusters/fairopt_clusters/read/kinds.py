@@ -145,7 +145,6 @@ _MANIFESTS = Reader(
     f"{_READ}.kubernetes.reader:read_folder",
     _OF_KUBERNETES_OPTIONS,
     further=(("*.yaml", "*.yml", "*.json"),),
-    whole=True,
     path=f"{_READ}.kinds:is_of_manifests",
     shown=".yaml, .yml, .json of any names",
 )
@@ -160,7 +159,6 @@ _SNAPSHOTS = Reader(
     "a snapshot of the KAI scheduler",
     f"{_READ}.kubernetes.reader:read_snapshot",
     _OF_KUBERNETES_OPTIONS,
-    whole=True,
     path=f"{_READ}.kinds:is_snapshot",
     shown="a .zip file",
 )
@@ -251,8 +249,7 @@ JOBS = (
             Option("users", metavar="WHO", help="A user is a 'shape' of request (default) or a 'qos'."),
             _PODS,
         ),
-        whole=True,
-        path=f"{_READ}.kinds:is_openb",
+            path=f"{_READ}.kinds:is_openb",
         shown="a folder of the openb trace",
         examples="  openb/     the folder of the openb trace: creation, scheduled, deletion times\n"
         "             fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs",

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from fairopt_clusters.policies import FairTree
 
 import fairopt as fo
 from fairopt.cli.commands import named
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.policies import FairTree
 
 
 def tree(*paths, weights, limits=None, demands=None):

@@ -5,7 +5,7 @@ from kube_cluster import GPU, pod
 from test_kueue import cohort, flavor, local, made, node, queue, said, spec, workload
 
 import fairopt as fo
-from fairopt.policies import Kueue
+from fairopt_clusters.policies import Kueue
 from fairopt.questions.changed import changed
 
 

@@ -219,7 +219,7 @@ def test_guarantees_that_do_not_fit_are_reduced_on_request_and_the_answer_says_s
     assert wrong.exit_code == 2 and "'C', which is no user or team" in wrong.stderr
 
 
-@pytest.mark.parametrize("command", [("why",), ("quotas",), ("compare", "-p", "drf", "-p", "hdrf"), ("convert",)])
+@pytest.mark.parametrize("command", [("why",), ("compare", "-p", "drf", "-p", "hdrf"), ("convert",)])
 def test_other_commands_reduce_guarantees_too(command: tuple[str, ...]) -> None:
     name, *options = command
     made = run(name, "-", *(["out.json"] if name == "convert" else []), *options, "--fit-guarantees", "A", given=QUOTAS)
@@ -235,7 +235,7 @@ def test_what_if_fits_guarantees_before_and_after_a_change_of_what_was_given() -
 
 def test_a_limit_in_units_is_of_a_team_at_every_policy() -> None:
     teams = json.dumps({**json.loads(QUOTAS), "guarantees": {}})
-    for policy in ("drf", "hdrf", "kueue"):
+    for policy in ("drf", "hdrf"):
         shown = json.loads(run("solve", "-", "-p", policy, "--limit", "A=3gpu", "--json", given=teams).stdout)
         assert shown["tasks"] == pytest.approx({"a": 3, "b": 9})
     found = json.loads(run("what-if", "-", "-p", "hdrf", "--limit", "A=3gpu", "--json", given=teams).stdout)

@@ -123,6 +123,8 @@ def guarded(command: _Command) -> _Command:
 
         try:
             return command(*arguments, **options)
+        except (typer.Exit, typer.Abort):  # also of commands that are installed elsewhere, as in a checkout
+            raise
         except (FairoptError, OSError, MemoryError) as error:
             raise failed(error, exit_code(error), message_of(error)) from None
         except Exception as error:

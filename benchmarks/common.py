@@ -24,7 +24,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_info, threadpool_limits
 
 OUT = Path(__file__).parent / "out"
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # so that `oracle` can be imported
+ROOT = Path(__file__).parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "clusters/tests/helpers")]  # so that `oracle` and others can be imported
 
 
 def interleaved(

@@ -176,7 +176,7 @@ def test_guarantees_that_do_not_fit_are_reduced_on_request_and_the_answer_says_s
     assert wrong.exit_code == 2 and "'C', which is no user or team" in wrong.stderr
 
 
-@pytest.mark.parametrize("command", [("why",), ("quotas",), ("compare", "-p", "drf", "-p", "hdrf"), ("convert",)])
+@pytest.mark.parametrize("command", [("why",), ("compare", "-p", "drf", "-p", "hdrf"), ("convert",)])
 def test_other_commands_reduce_guarantees_too(command: tuple[str, ...]) -> None:
     name, *options = command
     made = run(name, "-", *(["out.json"] if name == "convert" else []), *options, "--fit-guarantees", "A", given=QUOTAS)

@@ -32,7 +32,7 @@ def cluster(**more):
 
 @pytest.mark.parametrize(
     "policy",
-    [fo.DRF(), fo.HDRF(), fo.NashWelfare(), fo.MostTasks(), fo.policies.Kueue(), fo.Policy(fo.Leximin(fo.OfTeam()))],
+    [fo.DRF(), fo.HDRF(), fo.NashWelfare(), fo.MostTasks(), fo.Policy(fo.Leximin(fo.OfTeam()))],
 )
 def test_policies_keep_limits_and_the_checker_proves_their_answers(policy, tmp_path):
     answer = policy.allocate(cluster())
@@ -149,7 +149,7 @@ def test_checks_that_do_not_know_limits_are_left_out_or_refused():
         fo.sensitivity(fo.NashWelfare().allocate(cluster()))
 
 
-@pytest.mark.parametrize("mechanism", [fo.HDRF(), fo.policies.Kueue(), fo.policies.FairTree()], ids=repr)
+@pytest.mark.parametrize("mechanism", [fo.HDRF()], ids=repr)
 def test_mechanisms_say_that_limits_take_the_place_of_constraints(mechanism):
     with pytest.raises(
         InvalidBlock, match=r"not made of blocks, .* limits of the instance .*instance\.replace\(limits="
@@ -184,7 +184,7 @@ def two_kinds(h, t, **more):
     )
 
 
-@pytest.mark.parametrize("policy", [fo.HDRF(), fo.DRF(), fo.NashWelfare(), fo.policies.Kueue()])
+@pytest.mark.parametrize("policy", [fo.HDRF(), fo.DRF(), fo.NashWelfare()])
 def test_limits_that_capacities_imply_do_not_tell_servers_apart(policy, tmp_path):
     cluster = two_kinds(8, 9)
     assert [limit.name for limit in cluster.merged().limits] == ["x"] and cluster.merged().counts == [2]

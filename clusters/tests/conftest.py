@@ -1,8 +1,9 @@
-"""The settings of fairopt's tests, and its helpers."""
+"""The settings of fairopt's tests, and helpers of both: what the packages compute, slow and obviously right."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+HERE = Path(__file__).parent
+sys.path[:0] = map(str, (HERE / "helpers", HERE / "read" / "kubernetes", HERE.parents[1] / "tests"))
 
 import settings  # noqa: F401

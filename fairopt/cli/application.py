@@ -28,9 +28,9 @@ AS_JSON = "fairopt.json"  # key of the context: whether --json is given
 TRACE_LINES = 5  # of the user's own files, shown with an error
 EXIT_CODES = (
     "Exit codes: 0 if all answers are certified, 1 if some are not (infeasible, undefined, not certified), 2 for bad "
-    "input or a file that cannot be written, 3 if memory runs out, 4 if quotas --diff finds a change or a team is "
-    "below solve --fail-if-below, 130 after Ctrl-C. With --json an error is JSON on stdout too, unless the answer was "
-    "printed before: {format: fairopt.error/1, error, message, exit_code}."
+    "input or a file that cannot be written, 3 if memory runs out, 4 if a check that was asked for fails, such "
+    "as solve --fail-if-below or quotas --diff, 130 after Ctrl-C. With --json an error is JSON on stdout too, unless "
+    "the answer was printed before: {format: fairopt.error/1, error, message, exit_code}."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Share a cluster fairly: compute, certify and compare allocations under any fairness notion.
@@ -123,6 +123,8 @@ def guarded(command: _Command) -> _Command:
 
         try:
             return command(*arguments, **options)
+        except (typer.Exit, typer.Abort):  # also of commands that are installed elsewhere, as in a checkout
+            raise
         except (FairoptError, OSError, MemoryError) as error:
             raise failed(error, exit_code(error), message_of(error)) from None
         except Exception as error:

@@ -23,9 +23,9 @@ from fairopt.instance.labels import whole_name
 from fairopt.instance.parts import merged_within_limits
 from fairopt.plots.gains import bars
 from fairopt.policy import accepted
+from fairopt.questions.buying import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
+from fairopt.questions.naming import server_kinds, server_names, with_counts
 from fairopt.questions.new_servers import NewServer
-from fairopt.questions.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
-from fairopt.questions.server_names import server_kinds, server_names, with_counts
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin

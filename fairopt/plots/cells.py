@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.instance import Instance
 from fairopt.plots.common import Inches, number_in_cell
-from fairopt.questions.server_sums import capacity_of, part_of
+from fairopt.questions.by_server import capacity_of, part_of
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import shortened
 

@@ -12,7 +12,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, NUMBER, Inches, plain
 from fairopt.plots.panels import Picture
-from fairopt.questions.team_sums import team_sums, teams_shown
+from fairopt.questions.by_team import team_sums, teams_shown
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.display import shortened
 from fairopt.runtime.tolerances import GAP_TOLERANCE

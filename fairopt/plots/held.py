@@ -12,8 +12,8 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.common import GREYS, GROUP, NUMBER, Inches, bar_style, cut, plain
 from fairopt.plots.panels import Picture, Size, panels_of
+from fairopt.questions.by_team import teams_shown
 from fairopt.questions.held import HeldNow, held_now
-from fairopt.questions.team_sums import teams_shown
 from fairopt.runtime.arrays import Float
 
 MAX_BARS = 20  # teams or users with bars

@@ -12,7 +12,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped
-from fairopt.questions.team_sums import team_sums
+from fairopt.questions.by_team import team_sums
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import shortened, shorter
 

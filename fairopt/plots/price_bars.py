@@ -14,7 +14,7 @@ from fairopt.plots.cells import cells, classes_of
 from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain
 from fairopt.plots.panels import Picture
 from fairopt.policy import label
-from fairopt.questions.server_sums import sum_by
+from fairopt.questions.by_server import sum_by
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened, shorter
 from fairopt.runtime.tolerances import GAP_TOLERANCE

@@ -23,7 +23,7 @@ from fairopt.plots.common import (
     ticks_below,
 )
 from fairopt.plots.panels import Size, grow, legend_beside, panels_on
-from fairopt.questions.server_sums import by_type
+from fairopt.questions.by_server import by_type
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 

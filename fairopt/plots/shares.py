@@ -12,7 +12,7 @@ from fairopt.instance import Instance
 from fairopt.plots.common import Inches, label_bars, plain
 from fairopt.plots.layers import by_largest, by_team
 from fairopt.plots.panels import Picture
-from fairopt.questions.team_sums import teams_shown
+from fairopt.questions.by_team import teams_shown
 from fairopt.runtime.display import shortened
 
 LEFT: dict[str, Any] = {

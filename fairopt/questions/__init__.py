@@ -1,22 +1,29 @@
-"""What follows from an answer for those who run the cluster.
+"""What follows from an answer: why, what if, what changed, what more brings, what is held, sums by team and server.
 
-The names for users, beside `Allocation.explain`, `Allocation.quotas` and `fairopt.what_if`, which return them:
-`Explanation`, with a `Binding` for each cause; `Quotas`, with a `Quota` for each team and resource, and their
-`QuotaChanges`, with a `Change` for each; `WhatIf`; and `diff`, what changed between two answers, a `Diff`.
+The names for users, beside `Allocation.explain` and `fairopt.what_if`, which return them: `Explanation`, with a
+`Binding` for each cause; `WhatIf`; and `diff`, what changed between two answers, a `Diff`.
+
+The names for packages that report on answers:
+
+* `team_sums`, a `TeamSums`, under the label that `teams_shown` names; `guaranteed_units` of teams. `server_names` and
+  `server_kinds`: servers in sentences. `part_of_capacity`, `part_of`: what is in use, as a part.
+* `held_now`, a `HeldNow` whose rows are `OVER`, `UNDER` or `EVEN`; `described_held`: the same as plain data;
+  `by_team_else_user`: its label. `most_used`: the resource that is used most.
+* `Explainer`: explanations of many users and teams. `too_large`, `why_too_large`: users whose tasks fit nowhere.
+* `purchases`: what to buy next, `Purchases`, led by the resource that `leading` names, or by `TASKS`; `BY_ANSWERS` says
+  that a number was found by solving again.
+* `number`, `figure`, `plural`, `listed` and `tasks_of` write numbers and names in sentences.
 
 The files:
 
-* `team_sums`, `server_sums`: answers summed by team and by server. `server_names`: rows of servers in sentences.
+* `by_team`, `by_server`: answers summed by team and by server. `naming`: rows of servers in sentences.
 * `held`: what runs now beside what a policy gives.
 * `explain`: what stops a user or team (`explained_answer`), by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
-* `quotas` makes quotas of teams, `team_quotas` holds them and their difference from present ones.
-  `whole_tasks`: answers in whole tasks; `handed_out`: what is left after rounding; `bounded`: what limits of
-  Kubernetes and Slurm bound. `gpu_types`: GPUs by type, for limits of Slurm.
 * `fitting`: tasks that fit on no server.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
   `differences`: the same of two answers, and because of what.
-* `purchases`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of
+* `buying`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of
   types that the cluster has not.
 """
 

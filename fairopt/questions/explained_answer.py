@@ -17,9 +17,9 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.instance.parts import merged_within_limits, taking_part
 from fairopt.proof.gate import OPEN
+from fairopt.questions.by_team import team_sums
 from fairopt.questions.explanation import Binding
 from fairopt.questions.raised import FilledAgain, SolvedAgain, again
-from fairopt.questions.team_sums import team_sums
 from fairopt.runtime.arrays import Float, Indices
 
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
-from fairopt.questions.team_sums import team_sums
+from fairopt.questions.by_team import team_sums
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
 

@@ -17,9 +17,9 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
+from fairopt.questions.by_team import team_sums, teams_shown
 from fairopt.questions.changed import changed, described
 from fairopt.questions.held import apart, most_used
-from fairopt.questions.team_sums import team_sums, teams_shown
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shorter, tasks_in_words
 from fairopt.runtime.lazy import later

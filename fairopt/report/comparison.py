@@ -13,9 +13,9 @@ import numpy as np
 from fairopt.allocation import Allocation, units_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
+from fairopt.questions.by_server import ByType, by_type, several_types
+from fairopt.questions.by_team import team_sums
 from fairopt.questions.held import most_used
-from fairopt.questions.server_sums import ByType, by_type, several_types
-from fairopt.questions.team_sums import team_sums
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms

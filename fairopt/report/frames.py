@@ -16,8 +16,8 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
+from fairopt.questions.by_team import team_sums
 from fairopt.questions.held import HeldNow, held_now
-from fairopt.questions.team_sums import team_sums
 from fairopt.report.tables import price_columns
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import with_all_digits

@@ -8,8 +8,8 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
+from fairopt.questions.by_team import teams_shown
 from fairopt.questions.held import EVEN, OVER, UNDER, HeldNow, by_team_else_user, held_now
-from fairopt.questions.team_sums import teams_shown
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first, signed
 from fairopt.runtime.display import of_units, short, shortened
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE

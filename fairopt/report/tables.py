@@ -14,10 +14,10 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.questions.by_server import ByType, part_of
+from fairopt.questions.by_team import guaranteed_units, team_sums
 from fairopt.questions.held import described_held, most_used
-from fairopt.questions.server_names import server_names
-from fairopt.questions.server_sums import ByType, part_of
-from fairopt.questions.team_sums import guaranteed_units, team_sums
+from fairopt.questions.naming import server_names
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import LEAST, short, shortened, unit_shown, visible, with_all_digits, without_vendor
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE

@@ -51,8 +51,8 @@ def test_short_names_mean_the_notions(text, policy):
 
 
 def test_every_known_notion_can_be_made_and_says_what_it_is():
-    needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1", "slurm": ":billing=max"}
-    known = fo.policies.known_policies()
+    needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1"}
+    known = {name: one for name, one in fo.policies.known_policies().items() if one.point is None}
     others = {
         "mlf-drs",
         "ffmra",
@@ -63,8 +63,6 @@ def test_every_known_notion_can_be_made_and_says_what_it_is():
         "sequential-minmax",
         "dynamic-drf",
         "hdrf",
-        "slurm",
-        "kueue",
     }
     bargaining = {"nash-bargaining", "kalai-smorodinsky"}
     shares = {"drf", "2df", "kdf", "drfh", "tsf", "fds", "gfj", "pnorm", "nash", "most-tasks"}
@@ -234,7 +232,7 @@ def test_a_partial_function_and_a_class_say_what_they_make(tmp_path):
 
 
 def test_a_notion_without_docstring_as_under_pythonoptimize_has_its_name_as_summary():
-    assert registry._described("bare", lambda k=2: fo.KDF(k)).summary == "bare"
+    assert registry.Notion("bare", lambda k=2: fo.KDF(k)).summary == "bare"
 
 
 @pytest.mark.parametrize(
@@ -353,11 +351,17 @@ class Point:
         return self.found
 
 
+def documented(k=3):
+    """A family."""
+    return fo.KDF(k)
+
+
 @pytest.fixture
 def points(monkeypatch):
     found = [
         Point("mine", fo.Policy(fo.MaxMin())),
         Point("family", lambda alpha=1: fo.FDS(alpha)),
+        Point("documented", documented),
         Point("objective", fo.MaxMin()),
         Point("number", 3),
         Point("broken", ImportError("no module named that")),
@@ -367,7 +371,7 @@ def points(monkeypatch):
         Point("exiting", SystemExit(0)),
     ]
     asked = []
-    monkeypatch.setattr(registry, "entry_points", lambda *, group: asked.append(group) or found)
+    monkeypatch.setattr(registry, "points", lambda group: asked.append(group) or {one.name: one for one in found})
     return asked
 
 
@@ -385,6 +389,22 @@ def test_a_package_may_add_a_family_with_parameters(points):
     assert fo.policies.named_policy("family:alpha=2") == fo.FDS(2)
     with pytest.raises(fo.errors.InvalidBlock, match="beta"):
         fo.policies.named_policy("family:beta=2")
+
+
+def test_an_entry_says_what_it_is_and_takes_by_its_docstring_and_signature(points):
+    known = fo.policies.known_policies()
+    assert (known["family"].parameters, known["family"].summary) == ("alpha=1", "from a_package:family")
+    assert (known["documented"].parameters, known["documented"].summary) == ("k=3", "A family.")
+    assert (known["broken"].parameters, known["broken"].summary) == ("", "from a_package:broken")
+
+
+@pytest.mark.parametrize("name", ["kueue", "slurm"])
+def test_a_policy_that_another_distribution_would_bring_is_named_with_it(name, monkeypatch):
+    monkeypatch.setattr(registry, "points", lambda group: {})
+    with pytest.raises(
+        fo.errors.MissingExtra, match=rf"policy '{name}' needs fairopt-clusters, .*: pip install \. \./clusters"
+    ):
+        fo.policies.named_policy(name)
 
 
 def test_a_package_does_not_replace_a_name_of_fairopt(points):

@@ -383,11 +383,3 @@ def test_a_limit_that_is_guaranteed_in_full_binds_together_with_the_guarantee():
     told = fo.DRF().allocate(pool).explain("a")
     assert {b.name for b in told.binding if b.kind == "together"} == {"a", "the guarantee of a"}
     assert "its own task limit and the guarantee of a bind together" in told.sentences[0]
-
-
-def test_what_kueue_shares_is_decided():
-    pool = of_gpus(3, 64, teams={"team": ["v", "n", "r"]}, task_limits=[30, None, None], guarantees=[30, 16, 16])
-    answer = fo.policies.Kueue().allocate(pool)
-    for team in ("v", "n", "r"):
-        assert "does not decide" not in str(answer.explain(team))
-    assert answer.explain("n").sentences[0].startswith("n stops at 17 gpu because gpu is full and the guarantee of ")

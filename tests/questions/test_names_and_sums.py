@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from fairopt_clusters.quotas.quota import counts_gpus
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import innermost_first
+from fairopt.questions.buying import _counts_gpus
+from fairopt.questions.by_server import part_of
+from fairopt.questions.by_team import guaranteed_units, team_sums
 from fairopt.questions.explanation import listed, number
-from fairopt.questions.server_names import server_kinds, server_names
-from fairopt.questions.server_sums import part_of
-from fairopt.questions.team_sums import guaranteed_units, team_sums
+from fairopt.questions.naming import server_kinds, server_names
 from fairopt.runtime.display import of_units, unit_shown, without_vendor
 from fairopt.runtime.hostlists import names_of
 
@@ -50,7 +50,7 @@ def test_labels_whose_teams_lie_within_others_are_inside_them():
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "gpu:a100", "gres/gpu", "GPUs"])
 def test_gpus_of_all_types_or_of_one_are_gpus(name):
-    assert counts_gpus(name) and not counts_gpus("gpu_memory") and not counts_gpus("cpu")
+    assert _counts_gpus(name) and not _counts_gpus("gpu_memory") and not _counts_gpus("cpu")
 
 
 def test_numbers_in_sentences_have_four_digits_and_long_lists_say_how_many_more():

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import yaml
+from fairopt_clusters.quotas import Quota
 from fairopt_clusters.quotas.present import read_quotas
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.questions import Quota
 
 
 def listed(kind, *items):

@@ -4,11 +4,11 @@ import json
 
 import fairopt_clusters as fc
 import pytest
+from fairopt_clusters.policies import FairTree
 
 import fairopt as fo
 from fairopt.cli.commands import named
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.policies import FairTree
 
 
 def tree(*paths, weights, limits=None, demands=None):

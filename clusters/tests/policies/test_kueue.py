@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fairopt_clusters.policies import Kueue
-from oracle.kueue_cluster import Answer, drawn, objects
+from kueue_cluster import Answer, drawn, objects
 
 import fairopt as fo
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fairopt_clusters import quotas_of
+from fairopt_clusters.quotas import Quota
 from fairopt_clusters.quotas.cluster_queues import InputQueues
 from fairopt_clusters.quotas.owed import rounded_within
 from hypothesis import given
@@ -15,10 +16,9 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.questions import Quota
 from fairopt.solve.whole.integer import IntegerSearch
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 import quotas as benchmark
 
@@ -307,7 +307,7 @@ def test_quotas_of_cluster_queues_are_by_the_flavors_that_have_the_servers():
         "big": frozenset(["a100-1"]),
     }
     answer = fo.DRF().allocate(two_types())
-    made = fo.questions.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("any", "small")}, servers))
+    made = quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("any", "small")}, servers))
     assert (
         amounts(made)["nlp", "gpu", "any"] == 2 and amounts(made)["nlp", "gpu", "small"] == 0
     )  # the first that has them
@@ -315,10 +315,10 @@ def test_quotas_of_cluster_queues_are_by_the_flavors_that_have_the_servers():
     assert "in no ClusterQueue of the input, and so without a quota: vision" in made.notes
     with pytest.raises(InvalidInstance, match="'vision' is no ClusterQueue of the input"):
         quotas_of(answer, "kueue", teams=["vision"], queues=InputQueues({"nlp": queues("any")}, servers)).text()
-    made = fo.questions.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
+    made = quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
     assert ("nlp", "gpu", "big") not in amounts(made)  # where no task of it may run
     assert "2 gpu of nlp are on servers of no flavor of its ClusterQueue, and have no quota" in made.notes
-    by_name = fo.questions.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("t4", "x")}))
+    by_name = quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("t4", "x")}))
     assert amounts(by_name)["nlp", "gpu", "t4"] == 2
 
 

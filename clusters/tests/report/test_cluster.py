@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.io import saving
-from fairopt.questions.purchases import purchases
+from fairopt.questions.buying import purchases
 from fairopt.runtime.clock import Clock
 
 NASTY = 'a<b>&"q"\n<script>x</script>'
@@ -320,16 +320,6 @@ def test_nothing_is_written_unless_all_files_are(tmp_path: Path, monkeypatch: py
         fo.errors.InvalidBlock, match=r"cannot write .*page.txt; give a name that ends in .html or .htm"
     ):
         found.write(tmp_path / "page.txt")
-
-
-def test_without_jinja2_the_pip_line_is_said_before_anything_is_solved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fo.datasets.write(CLUSTER, tmp_path / "now.json")
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    monkeypatch.setattr("fairopt_clusters.report.cluster.cluster_report", lambda *_, **__: pytest.fail("solved"))
-    result = CliRunner().invoke(app, ["report", str(tmp_path / "now.json"), "--out", str(tmp_path / "r.html")])
-    assert result.exit_code == 2 and "pip install 'fairopt[report]'" in result.stderr
 
 
 def test_the_commands_on_the_page_prove_the_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

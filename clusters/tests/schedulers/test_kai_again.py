@@ -162,7 +162,7 @@ def test_both_readings_divide_alike() -> None:
 
 
 def test_witnesses_of_trials() -> None:
-    kept = json.loads((Path(__file__).parents[2] / "benchmarks" / "trial.json").read_text())["findings"]
+    kept = json.loads((Path(__file__).parents[3] / "benchmarks" / "trial.json").read_text())["findings"]
     trees = [row["tree"] for row in kept if row["refuted"] and row["scheduler"] == "kai"]
     assert len(trees) >= 10
     for tree in trees:

@@ -11,7 +11,7 @@ from fairopt_clusters.schedulers.cohorts import nodes_of
 from fairopt_clusters.schedulers.go_sort import stable_in_go
 from fairopt_clusters.schedulers.replay import admissions
 from fairopt_clusters.schedulers.yunikorn import fair_share
-from oracle.hdrf import started
+from hdrf_oracle import started
 
 import fairopt as fo
 

@@ -348,7 +348,7 @@ def test_a_witness_as_jobs() -> None:
 
 
 def test_kept_witnesses_refute_still() -> None:
-    kept = Path(__file__).parents[2] / "benchmarks" / "trial.json"
+    kept = Path(__file__).parents[3] / "benchmarks" / "trial.json"
     rows = [row for row in json.loads(kept.read_text())["findings"] if row.get("running")]
     assert {row["property"] for row in rows} == {"preemption-by-rules", "preemption-ends"}
     for row in rows:

@@ -69,7 +69,7 @@ def test_both_readings_divide_alike() -> None:
 
 
 def test_witnesses_of_trials() -> None:
-    kept = json.loads((Path(__file__).parents[2] / "benchmarks" / "trial.json").read_text())["findings"]
+    kept = json.loads((Path(__file__).parents[3] / "benchmarks" / "trial.json").read_text())["findings"]
     rows = [row for row in kept if row["refuted"] and row["scheduler"] == "volcano"]
     assert {row["property"] for row in rows} >= {"feasible", "split-proof"}
     for row in rows:

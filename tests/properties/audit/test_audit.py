@@ -512,15 +512,27 @@ def test_a_mechanism_that_fails_now_and_then_is_held_to_the_rest() -> None:
     assert finding.refuted and finding.n_faults > 0 and finding.instances + finding.n_faults <= 80
 
 
+class OfItsOwn:
+    """A mechanism for which instances are not drawn here."""
+
+    def __repr__(self):
+        return "OfItsOwn()"
+
+    def allocate(self, instance):
+        raise AssertionError
+
+    def audit(self):
+        raise AssertionError
+
+
 WRONG = {
     "unknown property": (lambda: audit(fo.DRF(), ["strategy-prof"]), "strategy-proof"),
     "no property": (lambda: audit(fo.DRF(), []), "no properties"),
-    "no property of a scheduler": (lambda: audit(fo.deployed.KAI(), []), "no properties"),
     "no examples": (lambda: audit(fo.DRF(), max_examples=0), "max_examples is 0"),
     "half an example": (lambda: audit(fo.DRF(), max_examples=2.5), "max_examples is 2.5"),
     "no mechanism": (lambda: audit("drf"), "give a policy"),
     "a class": (lambda: audit(fo.BottleneckFairness), "give a policy"),
-    "a class of schedulers": (lambda: audit(fo.deployed.KAI), "give a policy"),
+    "one with an audit of its own": (lambda: audit(OfItsOwn()), r"an audit of its own: call OfItsOwn\(\)\.audit\(\)"),
     "unknown condition": (lambda: audit(fo.DRF(), conditions="positive demand"), "positive demands"),
     "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
     "no time": (lambda: audit(fo.DRF(), time_limit=0), "time_limit is 0"),

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from oracle.slurm_cluster import drawn, share_of_task
+from slurm_cluster import drawn, share_of_task
 
 sys.path.append(str(Path(__file__).parents[4] / "benchmarks"))
 

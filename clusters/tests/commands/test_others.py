@@ -1,0 +1,93 @@
+"""The commands as ``fairopt`` finds them: their JSON, and options that they share with others."""
+
+import json
+from importlib.metadata import entry_points
+
+import jsonschema
+import numpy as np
+import pytest
+from fairopt_clusters.commands.queues import SCHEDULERS
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.cli import app
+
+CASES = {
+    "queues": (["kai.yaml", "--scheduler", "kai", "--capacity", "gpu=5"], 0),
+    "quotas": (["teams.json", "--diff"], 4),
+    "report": (["teams.json", "-p", "hdrf", "-p", "drf"], 0),
+}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a command beside small inputs."""
+    monkeypatch.chdir(tmp_path)
+    rich = fo.Instance(
+        [[4, 1], [1, 0], [2, 1]],
+        [[32, 4], [32, 4], [8, 0]],
+        users=["train", "web", "tune"],
+        resources=["cpu", "gpu"],
+        counts=[1, 2, 1],
+        server_types=["A100", "A100", "none"],
+        teams={"team": ["vision", None, "vision"]},
+        task_limits=[100, np.inf, 20],
+        guarantees={"web": 1, "vision": {"gpu": 1}},
+        held=[[1, 0, 0], [0, 0, 3], [2, 0, 0]],
+    )
+    fo.datasets.write(rich, "teams.json")
+    teams = {"team": ["A", "B"]}
+    owed = fo.Instance([[1], [1]], [12], resources=["gpu"], teams=teams)
+    fo.datasets.write(owed, "owed.json")
+    queue = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: %s}\nspec: {resources: {gpu: {%s}}}\n"
+    kai = [queue % (name, f"quota: 0, limit: -1, overQuotaWeight: {k}") for name, k in (("a", 5), ("b", 3), ("c", 1))]
+    (tmp_path / "kai.yaml").write_text("---\n".join(kai))
+    return lambda *words: CliRunner().invoke(app, words)
+
+
+def test_each_command_is_an_entry_point_with_a_case_here():
+    found = {point.name for point in entry_points(group="fairopt.commands")}
+    assert set(CASES) == {name for name in found if name in get_command(app).commands}
+
+
+@pytest.mark.parametrize("command", CASES)
+def test_the_json_of_a_command_is_valid_under_its_schema(run, command):
+    words, code = CASES[command]
+    result = run(command, *words, "--json")
+    assert result.exit_code == code, result.output
+    data = json.loads(result.stdout)
+    schema = fo.report.schema(data["format"])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(data, schema)
+    if command == "report":
+        jsonschema.validate(data["comparison"], fo.report.schema(data["comparison"]["format"]))
+
+
+def test_quotas_reduce_guarantees_that_do_not_fit(run):
+    words = ("--guarantee", "A=8gpu", "--guarantee", "B=8gpu", "--fit-guarantees", "A")
+    made = run("quotas", "owed.json", *words)
+    assert made.exit_code == 0 and "in the order A: team 'B' from 8 to 4 gpu" in made.stderr
+
+
+def test_a_limit_in_units_is_of_a_team_under_the_rule_of_kueue(run):
+    shown = json.loads(run("solve", "owed.json", "-p", "kueue", "--limit", "A=3gpu", "--json").stdout)
+    assert [*shown["tasks"].values()] == pytest.approx([3, 9])
+
+
+def test_schedulers_are_found_by_name_for_audits(run):
+    found = {point.name for point in entry_points(group="fairopt.schedulers")}
+    assert found >= {*SCHEDULERS, "volcano-hdrf"}
+    result = run("audit", "--scheduler", "volcano-hdrf", "--property", "order-independent", "--max-examples", "2")
+    assert result.exit_code == 0 and "Volcano as deployed (hdrf)" in result.stdout
+    refused = run("audit", "--scheduler", "kai", "--weights")
+    assert refused.exit_code == 2 and "--weights is of policies; leave it out" in refused.stderr
+    unknown = run("audit", "--scheduler", "kay")
+    assert unknown.exit_code == 2 and "--scheduler 'kay' is not known; did you mean 'kai'" in unknown.stderr
+
+
+def test_policies_have_names_summaries_and_parameters():
+    known = fo.policies.known_policies()
+    assert known["kueue"].summary.startswith("Fair sharing of Kueue") and known["kueue"].parameters == "by"
+    assert known["slurm"].parameters.startswith("billing")
+    assert repr(fo.policies.named_policy("kueue")) == "Kueue()"

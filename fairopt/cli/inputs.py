@@ -102,8 +102,7 @@ def _option(name: str) -> str:
 
 def _on_command_line(kind: type) -> Any:
     """The type on the command line of a reader's option: lists are text, and amounts by name several texts."""
-    of: Any = {list: str, dict: list[str]}.get(kind, kind)
-    return of | None
+    return (str if kind is list else list[str] if kind is dict else kind) | None
 
 
 def _options_of(known: Iterable[Reader], own: Mapping[str, tuple[Any, str | None, str]]) -> dict[str, Any]:

@@ -222,8 +222,8 @@ def replay_jobs(
             schedulers[name] = BackfillScheduler(cluster, placement=placement)
         elif order == "hdrf":
             known = {team: weight for team, weight in source.team_weights.items() if team in teams}
-            given = known if weights is None else weights
-            schedulers[name] = HierarchicalScheduler(cluster, given, placement=placement)
+            of_teams = known if weights is None else weights
+            schedulers[name] = HierarchicalScheduler(cluster, of_teams, placement=placement)
         else:
             past: dict[str, Any] = {"half_life": half_life, "usage": remembered} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)

@@ -64,13 +64,13 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     given = {name: value for name, value in options.items() if value is not None}
     if path == DASH:
         with about("standard input"):
-            return _of_documents(
-                *later("fairopt.io.documents:documents_of_standard_input")(f"expected {_INSTANCE}"), given
-            )
+            documents, name = later("fairopt.io.documents:documents_of_standard_input")(f"expected {_INSTANCE}")
+            return _of_documents(documents, name, given)
     place = place_of(path)
     if place.is_dir():
         kind, parts = reader_of_folder(place, given)
-        return _read_as(kind, parts if kind.files and not kind.whole else [place], given, f"{place} is one of {kind.name}")
+        what = parts if kind.files and not kind.whole else [place]
+        return _read_as(kind, what, given, f"{place} is one of {kind.name}")
     if place.suffix.lower() not in ENDINGS:
         return _of_file(place, given)
     with _with_hint(place), about(os.fspath(place)):

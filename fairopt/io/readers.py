@@ -153,15 +153,15 @@ def function_of(function: Function) -> Callable[..., Any]:
     return later(function) if isinstance(function, str) else function
 
 
-def _tables(ending: str) -> dict[str, Files]:
+def _of_tables(name: str, read: str, ending: str) -> Reader:
     users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
-    return {"files": (users, servers), "further": tuple(further)}
+    labels = Option("labels", list)  # --teams of commands
+    return Reader(name, read, (labels,), files=(users, servers), further=tuple(further))
 
 
-_LABELS = (Option("labels", list),)  # --teams of commands
 OWN = (
-    Reader("CSV tables", "fairopt.io.csv_folder:read_csv_tables", _LABELS, **_tables("csv")),
-    Reader("Parquet tables", "fairopt.io.parquet:read_tables", _LABELS, **_tables("parquet")),
+    _of_tables("CSV tables", "fairopt.io.csv_folder:read_csv_tables", "csv"),
+    _of_tables("Parquet tables", "fairopt.io.parquet:read_tables", "parquet"),
 )
 
 

@@ -249,7 +249,7 @@ JOBS = (
             Option("users", metavar="WHO", help="A user is a 'shape' of request (default) or a 'qos'."),
             _PODS,
         ),
-            path=f"{_READ}.kinds:is_openb",
+        path=f"{_READ}.kinds:is_openb",
         shown="a folder of the openb trace",
         examples="  openb/     the folder of the openb trace: creation, scheduled, deletion times\n"
         "             fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs",

@@ -5,6 +5,7 @@ ROOMS = (
     "checker",
     "derivatives",
     "exact",
+    "io",
     "online",
     "policies",
     "properties",

@@ -6,10 +6,10 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import read_text
@@ -115,14 +115,6 @@ class Part(BaseModel):
             return {key: value for key, value in data.items() if value is not None}
         return data
 
-
-def _printable(name: str) -> str:
-    if not name.strip() or not name.isprintable():
-        raise InvalidInstance("give a name of printable characters")
-    return name.strip()
-
-
-Name = Annotated[str, AfterValidator(_printable)]
 
 _FIXES = {
     "float_type": "give a number",

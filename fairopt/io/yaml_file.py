@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from fairopt.errors import optional
 from fairopt.io.saving import write_whole
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
+
+yaml: Any = optional("yaml", "yaml", "writing YAML", "PyYAML")
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -11,6 +11,7 @@ import fairopt as fo
 from fairopt.errors import MissingExtra
 from fairopt.runtime import extensions
 
+FORMAT = "fairopt.greeting/1"
 ENTRY_POINTS = """
 [fairopt.commands]
 hello = others.hello
@@ -147,7 +148,7 @@ def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others:
     assert written.returncode == 0 and (others / "out.txt").read_text() == "tasks 8"
     wrong = run(others, "solve", "pool.json", "--metrics", "out.prom")
     assert wrong.returncode == 2 and "give a name that ends in" in wrong.stderr and ".txt" in wrong.stderr
-    program = f"import sys; sys.path.append({str(others)!r}); import fairopt as fo; print(fo.report.schema('fairopt.greeting/1'))"
+    program = f"import sys; sys.path.append({str(others)!r}); import fairopt as fo; print(fo.report.schema({FORMAT!r}))"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout == "{'title': 'fairopt.greeting/1'}\n"
 

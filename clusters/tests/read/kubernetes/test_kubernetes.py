@@ -7,11 +7,11 @@ import random
 import kube_oracle
 import numpy as np
 import pytest
+from fairopt_clusters import quotas_of
 from kube_cluster import GPU, cluster, container, node, pod
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
-from fairopt_clusters import quotas_of
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.datasets import kubernetes

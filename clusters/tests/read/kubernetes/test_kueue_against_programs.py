@@ -9,8 +9,8 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 from kueue import apart, drawn_with_pods, faults_of_quotas, read, verified
-from oracle.hierarchy import Problem, filled
 from kueue_cluster import lenders, objects
+from oracle.hierarchy import Problem, filled
 
 import fairopt as fo
 from fairopt.cli.commands import named

@@ -1,11 +1,11 @@
 """What queues of Kueue get: cases by hand, with the answers that Kueue's own rules give."""
 
 import pytest
+from fairopt_clusters.policies import Kueue
 from kube_cluster import GPU, pod
 from test_kueue import cohort, flavor, local, made, node, queue, said, spec, workload
 
 import fairopt as fo
-from fairopt_clusters.policies import Kueue
 from fairopt.questions.changed import changed
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
+import fairopt_clusters as fc
 import numpy as np
 from common import arguments, interleaved, median, show
 
@@ -112,7 +113,7 @@ def compared(case: str, instance: fo.Instance, sides: dict[str, Callable[[], Out
 
 def on_openb(folder: str, seconds: float, repeats: int) -> list[Any]:
     """All request shapes of the trace without limits, so that all users want more than there is."""
-    instance = fo.datasets.openb(folder, backlog=True)
+    instance = fc.read_openb(folder, backlog=True)
     alone = np.all((instance.demands[:, None, :] <= 0) | (instance.capacities > 0), axis=2)
     assert (instance.eligible == alone).all(), "capacities of zero say who may run where; the plain model relies on it"
     sides = {

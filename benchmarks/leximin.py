@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import cvxpy as cp
+import fairopt_clusters as fc
 import highspy
 import numpy as np
 import scipy.sparse as sp
@@ -277,7 +278,7 @@ def main() -> None:
             rows.append(in_programs(f"DRFH, {name}", fo.DRF(), instance, options.repeats, slow=n <= 1000))
             rows.append(in_programs(f"TSF, {name}", fo.TSF(), instance, options.repeats, slow=n <= 1000))
     if options.openb:
-        trace = fo.datasets.openb(options.openb, pods="gpuspec33", capacity_scale=0.5).merged()
+        trace = fc.read_openb(options.openb, pods="gpuspec33", capacity_scale=0.5).merged()
         rows.append(in_programs("DRFH, openb gpuspec33 at half", fo.DRF(), trace, options.repeats, slow=True))
     show("All levels of leximin in units of one max-min program", rows, "leximin")
     rows = growing(options.growth_users, options.servers, options.rows_users, options.repeats, options.seed)

@@ -24,6 +24,7 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
+import fairopt_clusters as fc
 import numpy as np
 from common import OUT, arguments, show
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def waits(name: str, run: fo.online.Timeline) -> dict[str, Any]:
 
 def experiment(folder: str, users: str, every: int, compress: float, moments: int) -> None:
     """All policies for one notion of a user."""
-    cluster = part_of(fo.datasets.openb(folder, pods=PODS), every)
+    cluster = part_of(fc.read_openb(folder, pods=PODS), every)
     jobs = fo.online.read_jobs(folder, cluster, users=users, pods=PODS, compress=compress)
     print(f"users by {users}: {len(jobs):,} tasks on {cluster.n_servers} servers\n  " + "\n  ".join(jobs.notes))
     arrivals = np.array([job.arrival for job in jobs])
@@ -172,7 +173,7 @@ def experiment(folder: str, users: str, every: int, compress: float, moments: in
 
 def by_load(folder: str, every: int, factors: list[float]) -> Iterator[dict[str, Any]]:
     """Waiting in seconds by how far arrivals are pushed together."""
-    cluster = part_of(fo.datasets.openb(folder, pods=PODS), every)
+    cluster = part_of(fc.read_openb(folder, pods=PODS), every)
     for factor in factors:
         jobs = fo.online.read_jobs(folder, cluster, pods=PODS, compress=factor)
         arrivals = np.array([job.arrival for job in jobs])

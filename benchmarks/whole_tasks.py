@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 import numpy as np
 from common import arguments, show
 from oracle import whole
@@ -63,7 +64,7 @@ def on_openb(folder: str, seconds: float) -> list[dict[str, Any]]:
     """Losses against the divisible optimum on the trace."""
     rows = []
     for pods in ("default", "gpuspec33"):
-        instance = fo.datasets.openb(folder, pods=pods, capacity_scale=0.5)
+        instance = fc.read_openb(folder, pods=pods, capacity_scale=0.5)
         for name, policy in ON_TRACE.items():
             begun = time.perf_counter()
             divisible = policy.allocate(instance)

@@ -1,6 +1,5 @@
 """``fairopt convert``, and the options of the input that all commands share."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,10 @@ from fairopt.cli import app
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A terminal of 80 columns in a folder with a small cluster, and one with notes."""
+    """A terminal of 80 columns in a folder with a small cluster."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     fo.datasets.write(fo.datasets.demo(), tmp_path / "cluster")
-    nodes = [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}]
-    pods = [
-        {
-            "metadata": {"namespace": name, "name": "p", "labels": {"team": "all"}},
-            "spec": {"containers": [{"resources": {"requests": requests}}]},
-        }
-        for name, requests in (("web", {"cpu": "1"}), ("batch", {"cpu": "2", "memory": "1Gi"}), ("x", {}))
-    ]
-    (tmp_path / "kube").mkdir()
-    (tmp_path / "kube" / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
-    (tmp_path / "kube" / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
 
     def invoke(*arguments: str) -> Result:
         return CliRunner().invoke(app, list(arguments))
@@ -83,8 +71,6 @@ def test_nothing_is_replaced_without_force(run: Any) -> None:
         ("convert cluster out --to xml", "InvalidInstance: kind is 'xml'; did you mean 'yaml'?"),
         ("convert cluster out --to json", "out is not a name for a json file; give one that ends in .json"),
         ("convert cluster out.csv", "out.csv would be one file"),
-        ("convert cluster out.json --users namespace", "'users' is an option for folders of Kubernetes"),
-        ("convert cluster out.json --at 3", "'at' is an option for folders of ClusterData 2019"),
         ("convert cluster/users.csv out.json", "give the folder that it is in"),
     ],
 )
@@ -112,27 +98,6 @@ def test_where_nothing_can_be_written_is_said_in_one_line(run: Any, output: str)
     assert "Error: [Errno 2" in result.stderr and "give a name in an existing folder" in result.stderr
 
 
-def test_help_lists_the_users_of_every_kind(run: Any) -> None:
-    text = " ".join(run("convert", "--help").stdout.replace("│", " ").split())
-    for who in ("namespace", "label:team", "account", "partition", "qos", "collection", "priority", "tier"):
-        assert f"'{who}'" in text
-
-
-@pytest.mark.parametrize("command", [["convert", "kube", "out.json"], ["solve", "kube", "-p", "drf"]])
-def test_notes_of_a_reader_are_told_on_stderr(run: Any, command: list[str]) -> None:
-    result = run(*command)
-    assert result.exit_code == 0
-    assert result.stderr.startswith("note: ")
-    assert "x/p" in result.stderr
-    assert "note:" not in result.stdout
-
-
-def test_notes_leave_json_alone(run: Any) -> None:
-    result = run("solve", "kube", "--json", "--users", "label:team", "--tasks", "shapes")
-    assert set(json.loads(result.stdout)["tasks"]) == {"all/1 cpu", "all/2 cpu 1 GiB memory"}
-    assert result.stderr.startswith("note: ")
-
-
 def test_the_other_options_of_the_input_are_kept(run: Any) -> None:
     fo.datasets.write(fo.Instance([[1], [1]], [[5], [6]], weights=[1, 2]), "two.json")
     assert run("convert", "two.json", "pool.json", "--pooled", "--equal-weights").exit_code == 0
@@ -143,12 +108,7 @@ def test_the_other_options_of_the_input_are_kept(run: Any) -> None:
 def test_help_teaches_where_files_come_from(run: Any) -> None:
     result = run("convert", "--help")
     text = " ".join(result.stdout.split())
-    for words in (
-        "kubectl get pods -A -o json > now/pods.json",
-        "scontrol show node --json",
-        "memory [GiB]",
-        "--force",
-    ):
+    for words in ("users.csv + servers.csv", "memory [GiB]", "--force"):
         assert words in text
     assert max(map(len, result.stdout.splitlines())) <= 80
 

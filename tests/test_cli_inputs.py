@@ -4,35 +4,13 @@ import json
 from typing import Any
 
 import pytest
-import yaml
-from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
 
-NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
-POD = {
-    "kind": "Pod",
-    "metadata": {"namespace": "web", "name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}},
-    "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
-}
-KUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
-ALL = {"name": "all", "resources": [{"name": name, "nominalQuota": "4Gi"} for name in ("cpu", "memory")]}
-OWED = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [ALL]}]}
-QUEUE = KUEUE | {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": OWED}
-OF_WEB = {"name": "main", "namespace": "web"}
-LOCAL = KUEUE | {"kind": "LocalQueue", "metadata": OF_WEB, "spec": {"clusterQueue": "q"}}
-KUBERNETES = json.dumps({"kind": "List", "items": [NODE, POD, QUEUE, LOCAL]})
-SLURM = json.dumps(
-    {
-        "nodes": [{"name": "n1", "cpus": 64, "real_memory": 262144}],
-        "jobs": [{"account": "bio", "job_state": ["PENDING"], "tres_req_str": "cpu=8,mem=32G,node=1"}],
-    }
-)
 SMALL = json.dumps({"demands": [[1]], "capacities": [4], "users": ["a"]})
 YAML = "demands: [[1]]\ncapacities: [4]\nusers: [a]\n"
-DOCUMENTS = yaml.safe_dump_all([NODE, {"kind": "List", "items": [POD, QUEUE]}, LOCAL])
 
 
 def run(*arguments: str, given: str | None = None) -> Any:
@@ -47,9 +25,6 @@ def _here(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "user"),
     [
-        (KUBERNETES, "q/0.5 cpu"),
-        (DOCUMENTS, "q/0.5 cpu"),
-        (SLURM, "bio/8 cpu"),
         (SMALL, "a"),
         ("\ufeff" + SMALL, "a"),
         (YAML, "a"),
@@ -79,12 +54,6 @@ def test_every_command_reads_it(command: tuple[str, ...], tmp_path: Any) -> None
         assert (tmp_path / "input-shares.png").exists()
 
 
-def test_options_of_the_input_count_there_too() -> None:
-    assert '"bio/8 cpu 32 GiB memory"' in run("solve", "-", "--tasks", "shapes", "--json", given=SLURM).stdout
-    refused = run("solve", "-", "--tasks", "shapes", given=SMALL)
-    assert refused.exit_code == 2 and "'tasks' is an option for folders of Kubernetes and Slurm" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -93,11 +62,9 @@ def test_options_of_the_input_count_there_too() -> None:
         ("No resources found", "standard input holds one value"),
         ("{} {}", "line 1, column 4: Extra data; give one object; 'jq -s add' makes one of several"),
         ('{"kind": "List"', "the file seems to be truncated"),
-        ("[1]", "the text does not start with '{'; expected one JSON object: an instance"),
+        ("[1]", "the text does not start with '{'; expected an instance with the keys"),
         ("{}", "standard input: demands is missing"),
-        ('{"nodes": []}', "standard input is none of the kinds that are read: its keys are 'nodes'; expected"),
-        (json.dumps({"kind": "List", "items": []}), "standard input: there is no object of kind Node"),
-        ("kind: List\nitems: []\n", "standard input: there is no object of kind Node"),
+        ('{"x": []}', "standard input is none of the kinds that are read: its keys are 'x'; expected"),
         ("\x00\x01", "standard input"),
     ],
 )
@@ -117,16 +84,6 @@ def test_a_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal())
     with pytest.raises(fo.errors.InvalidInstance, match="standard input is a terminal; pipe JSON or YAML into it"):
         fo.read("-")
-
-
-def test_what_was_read_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(KUBERNETES.encode())))
-    first = fo.read("-")
-    assert fo.read("-") == first and read_cluster_queues("-") == {"q": QUEUE}
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SMALL.encode())))
-    assert fo.read("-").users == ("a",) and read_cluster_queues("-") == {}
 
 
 # -- tasks that fit on no server ------------------------------------------------------------------------------
@@ -244,39 +201,20 @@ def test_a_limit_in_units_is_of_a_team_at_every_policy() -> None:
     assert refused.exit_code == 2 and "--limit vision=16gpu" in " ".join(refused.stderr.split())
 
 
-PODS = json.dumps(
-    {"kind": "List", "items": [POD | {"metadata": {"namespace": "web", "name": f"p{k}"}} for k in range(8)]}
-)
-
-
-@pytest.mark.parametrize("command", ["solve", "compare", "why"])
-def test_a_capacity_stands_for_servers_on_every_command_that_reads(command: str) -> None:
-    words = {"solve": ("-p", "drf"), "compare": ("-p", "drf"), "why": ("web", "-p", "drf")}[command]
-    name, *others = (*words, "--json") if command != "why" else ("web", *words[1:], "--json")
-    given = ("--capacity", "cpu=2", "--capacity", "memory=4Gi")
-    result = run(command, "-", name, *others, *given, given=PODS)
-    assert result.exit_code == 0, result.stderr
-    assert "4.0" in result.stdout  # tasks of half a core and a GiB
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("words", "message"),
     [
-        ("cpu", "'cpu' has no name and amount; give such as --capacity cpu=64"),
-        ("cpu=2Gib", 'the capacity of "cpu" is "2Gib"; write 2Gi'),
-        ("cpu=0", "give an amount above 0"),
+        (["cpu"], "'cpu' has no name and amount; give such as --capacity cpu=64"),
+        (["cpu=2Gib"], 'the capacity of "cpu" is "2Gib"; write 2Gi'),
+        (["cpu=0"], "give an amount above 0"),
+        (["cpu=1", "cpu=2"], "--capacity gives 'cpu' twice; keep one"),
     ],
+    ids=lambda words: str(words),
 )
-def test_a_wrong_capacity_is_refused(text: str, message: str) -> None:
-    result = run("solve", "-", "--capacity", text, given=PODS)
+def test_a_wrong_capacity_is_refused(tmp_path: Any, words: list[str], message: str) -> None:
+    (tmp_path / "jobs.csv").write_text("user,arrival,duration,cpu [core]\na,0,10,2\n")
+    result = run("simulate", "jobs.csv", *(one for word in words for one in ("--capacity", word)))
     assert result.exit_code == 2 and message in " ".join(result.stderr.split())
-
-
-def test_a_capacity_beside_nodes_or_for_other_inputs_is_refused() -> None:
-    assert "leave out --capacity" in " ".join(run("solve", "-", "--capacity", "cpu=1", given=KUBERNETES).stderr.split())
-    assert "'capacity' is an option for" in " ".join(
-        run("solve", "-", "--capacity", "cpu=1", given=SMALL).stderr.split()
-    )
 
 
 def test_jobs_are_simulated_on_a_capacity(tmp_path: Any) -> None:

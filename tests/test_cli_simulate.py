@@ -110,43 +110,29 @@ def test_teams_are_compared_under_fcfs_easy_and_hdrf_and_the_worst_is_named(run:
     assert shown["EASY"]["teams"] != shown["FCFS"]["teams"]
 
 
-def test_hdrf_compares_teams_by_the_fairshares_of_the_servers_and_says_which_weights_count(run: Any) -> None:
-    Path("slurm").mkdir()
-    accounts = {"bio": ("science", 3), "cfd": ("science", 1), "science": ("root", 5)}
-    parts = {
-        "nodes": [{"name": "n1", "cpus": 8, "state": ["IDLE"]}],
-        "jobs": [{"account": one, "job_state": "PENDING", "tres_req_str": "cpu=1"} for one in ("bio", "cfd")],
-        "associations": [{"account": a, "parent_account": p, "shares_raw": n} for a, (p, n) in accounts.items()],
-    }
-    for name, entries in parts.items():
-        Path(f"slurm/{name}.json").write_text(json.dumps({name: entries}))
+def test_hdrf_compares_teams_by_the_weights_of_the_servers_and_says_which_weights_count(run: Any) -> None:
+    teams = {"team": ["bio", "cfd"], "parent1": ["science", "science"]}
+    weights = {"bio": 3, "cfd": 1, "science": 5}
+    servers = fo.Instance([[1], [1]], [8], resources=["cpu"], units={"cpu": "core"}, teams=teams, weights=weights)
+    fo.datasets.write(servers, "accounts.json")
     Path("jobs.csv").write_text(
         "user,team,arrival,duration,tasks,weight,cpu [core]\na,bio,0,10,8,2,1\nb,cfd,0,10,8,1,1\n"
     )
 
     def started_at_once(*words: str) -> dict[str, int]:
-        run("jobs.csv", *words, "--fair", "0", "--out", "tasks.csv", "--servers", "slurm", servers=False)
+        run("jobs.csv", *words, "--fair", "0", "--out", "tasks.csv", "--servers", "accounts.json", servers=False)
         rows = [line.split(",") for line in Path("tasks.csv").read_text().splitlines()]
         start, user = rows[0].index("start"), rows[0].index("user")
         return {name: sum(row[user] == name and float(row[start]) == 0 for row in rows[1:]) for name in ("a", "b")}
 
     assert started_at_once("-p", "hdrf") == {"a": 6, "b": 2}
     assert started_at_once("-p", "hdrf:weights={bio: 1, cfd: 1}") == {"a": 4, "b": 4}
-    done = run("jobs.csv", "-p", "hdrf", "--json", "--fair", "0", "--servers", "slurm", servers=False)
+    done = run("jobs.csv", "-p", "hdrf", "--json", "--fair", "0", "--servers", "accounts.json", servers=False)
     assert json.loads(done.stdout)["notes"] == [
-        "hdrf: weights of teams are those of slurm: bio 3, cfd 1; hdrf:weights=... replaces them",
+        "hdrf: weights of teams are those of accounts.json: bio 3, cfd 1; hdrf:weights=... replaces them",
         "hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count",
         "hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams",
     ]
-
-
-def test_output_of_sacct_is_replayed(run: Any) -> None:
-    Path("sacct.txt").write_text(
-        "JobID|User|Account|State|Submit|Elapsed|Timelimit|ReqTRES\n"
-        "1|ann|bio|COMPLETED|2026-03-01T08:00:00|01:00:00|02:00:00|cpu=8,mem=8G,node=1\n"
-    )
-    done = run("sacct.txt", "-p", "easy", "--users", "account", "--json")
-    assert list(numbers_of(done)["EASY"]["users"]) == ["bio"]
 
 
 def test_use_under_load_is_the_mean_up_to_the_last_start(run: Any) -> None:
@@ -220,20 +206,6 @@ def test_files_hold_all_tasks_and_the_timeline(run: Any, monkeypatch: pytest.Mon
     assert len(fo.online.Timeline.load("run-DRF.json").start) == 63
 
 
-def test_the_folder_of_openb_has_jobs_and_servers(run: Any) -> None:
-    Path("openb").mkdir()
-    Path("openb/openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,8192,2,T4\n")
-    Path("openb/openb_pod_list_typed.csv").write_text(
-        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time,scheduled_time\n"
-        "p0,4000,1024,1,1000,T4,LS,0,60,10\np1,2000,1024,1,500,,BE,10,100,20\np2,2000,1024,1,500,,BE,10,,\n"
-    )
-    words = ("openb", "--pods", "typed", "--users", "qos", "--capacity-scale", "0.5", "--compress", "10")
-    done = run(*words, "--json", "--fair", "0", servers=False)
-    shown = numbers_of(done)["DRF"]
-    assert (shown["tasks"], shown["makespan"], shown["waiting"]["mean"]) == (2, 130, 24.5)  # 0 to 50, 1 waits, to 130
-    assert "1 pod was left out: never scheduled" in done.stderr
-
-
 def test_a_picture_shows_all_policies_in_part_of_the_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     asked: list[Any] = []
@@ -296,12 +268,9 @@ def test_ctrl_c_shows_the_part_done(run: Any, at: str, whole: int) -> None:
         (["jobs.csv", "-p", "hdrf:weights={x: 2}"], "hdrf: weights name 'x', and no job has this team"),
         (["jobs.csv", "--time-unit", "hours"], "time_unit is 'hours'"),
         (["jobs.csv", "--threshold", "-1"], "threshold is -1.0; give a finite number >= 0"),
-        (["jobs.csv", "--users", "account"], "'users' is an option for the openb trace and output of sacct"),
         (["jobs.csv", "--placement", "best"], "placement is 'best'; did you mean 'best-fit'"),
         (["jobs.csv", "--compress", "-1"], "compress is -1.0; give a finite number > 0"),
-        (["jobs.csv", "--capacity-scale", "0.5"], "'capacity_scale' is an option for folders of the openb trace"),
         (["nojobs.csv"], "nojobs.csv cannot be read (No such file or directory)"),
-        (["cluster.json"], "cluster.json has no list 'jobs'; expected the output of sacct --json"),
         (["jobs.csv", "--out", "tasks.txt"], "ends in .csv or .json"),
         (["jobs.csv", "--plot", "p.doc"], "ends in .png"),
     ],

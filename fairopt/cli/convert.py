@@ -12,50 +12,34 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, show_json, working, written
 from fairopt.datasets import write
 from fairopt.errors import InvalidInstance
-from fairopt.io.files import FILES, files_to_write
+from fairopt.io.files import files_to_write, inputs_shown
+from fairopt.io.readers import readers
 from fairopt.report.tables import described_instance
 
-CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 
-\b
-[bold]From Kubernetes[/]
-  mkdir now
-  kubectl get nodes -o json > now/nodes.json
-  kubectl get pods -A -o json > now/pods.json
-  fairopt convert now/ cluster/ --users namespace
-  kubectl get nodes,pods,ns,resourcequotas,workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json |
-    fairopt convert - cluster/
-
-\b
-[bold]From Slurm[/]
-  mkdir slurm
-  scontrol show node --json > slurm/nodes.json
-  squeue --json > slurm/jobs.json
-  fairopt convert slurm/ cluster.yaml --users account
-
-\b
-[bold]From ClusterData 2019[/]: instance_events and machine_events (.parquet, .csv or .csv.gz)
-  fairopt convert borg/ cluster.json --users tier --at 86400000000
-
-\b
-[bold]Inputs[/]
-  a folder  {folders}
-  a file    .json or .yaml, of fairopt, of kubectl get nodes,pods, or with nodes and jobs of Slurm
-  -         standard input, as such a file
-
-Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr say what \
-was left out or assumed; they are not written to the output.
-
-\b
-[bold]Between formats of fairopt[/]
-  fairopt convert cluster/ cluster.json
-  fairopt convert cluster.json tables/ --to parquet
-  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5""".format(
-    folders=FILES.replace("\n", "\n" + " " * 12)
-)
+def _help() -> str:
+    """The help, with what each reader takes and how to get it."""
+    known = readers()
+    inputs = [f"{shown:<40}{kind}" for shown, kind in inputs_shown()]
+    documents = ["a file    .json or .yaml, of fairopt", *(one.shown for one in known if one.documents and one.shown)]
+    examples = {one.name: one.examples for one in known if one.examples}
+    parts = [
+        "Read a cluster in any format and write it as tables, JSON or YAML.",
+        *(f"\b\n[bold]From {name}[/]\n{lines}" for name, lines in examples.items()),
+        "\b\n[bold]Inputs[/]\n  a folder  "
+        + "\n".join(inputs).replace("\n", "\n" + " " * 12)
+        + "\n  "
+        + ",\n            ".join(documents)
+        + "\n  -         standard input, as such a file",
+        'Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr '
+        "say what was left out or assumed; they are not written to the output.",
+        "\b\n[bold]Between formats of fairopt[/]\n  fairopt convert cluster/ cluster.json\n"
+        "  fairopt convert cluster.json tables/ --to parquet",
+    ]
+    return "\n\n".join(parts)
 
 
-@app.command(no_args_is_help=True, help=CONVERT)
+@app.command(no_args_is_help=True, help=_help())
 @guarded
 @reading
 def convert(

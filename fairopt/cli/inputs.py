@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,14 +20,16 @@ from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
-from fairopt.io.files import FOLDERS, written_at
+from fairopt.io.files import folders_shown, written_at
+from fairopt.io.readers import Reader, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
 from fairopt.questions.fitting import too_large, why_too_large
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, installed, missing
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (
-    f"A .json or .yaml file, - for standard input, or a folder: {FOLDERS}; see 'fairopt convert --help'. Or "
+    f"A .json or .yaml file, - for standard input, or a folder: {folders_shown()}; see 'fairopt convert --help'. Or "
     "library:NAME, see 'fairopt library'."
 )
 GRAPHS, OF_GRAPHS = (".gml", ".graphml"), ("demands", "paths", "link_capacity")
@@ -46,39 +48,10 @@ _COMPARED = _annotated(
 )
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
 _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
-    "users": (
-        str | None,
-        "WHO",
-        "What counts as a user. Kubernetes: 'namespace', 'queue' (of Kueue), 'label:team'; Slurm: 'account', "
-        "'user', 'partition', 'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
-    ),
-    "tasks": (
-        str | None,
-        "HOW",
-        "Kubernetes, Slurm, ClusterData: one user per owner and distinct request ('shapes'), or per kind of task "
-        "with its 'mean' request. Default: shapes if there are at most 6,000; of ClusterData means.",
-    ),
-    "resources": (
-        str | None,
-        "NAMES",
-        "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
-        "pods request.",
-    ),
-    "capacity": (
-        list[str] | None,
-        "NAME=AMOUNT",
-        "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi. "
-        "Repeatable; default: the quotas of queues.",
-    ),
-    "at": (int | None, "TIME", "ClusterData: time of the snapshot, in microseconds."),
-    "pods": (str | None, "NAME", "openb: the list of tasks, such as 'gpuspec33'."),
-    "capacity_scale": (float | None, "X", "openb: multiply all capacities by this number."),
-    "backlog": (bool | None, None, "openb: no task limits."),
     "full_demand": (
         bool | None,
         None,
-        "As if all had more work than fits: what each is entitled to. Queues of Kueue and accounts of Slurm "
-        "without tasks ask for those of all others together.",
+        "As if all had more work than fits: what each is entitled to.",
     ),
     "demands": (
         str | None,
@@ -120,10 +93,41 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         "Share also among users whose tasks fit on no server, as if tasks could be split.",
     ),
 }
-_OPTIONS = {
-    name: _annotated(kind, f"--{name.replace('_', '-')}", metavar, help)
-    for name, (kind, metavar, help) in _TAKEN.items()
-}
+_MISSING = () if installed() else OF_ITS_OPTIONS
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _on_command_line(kind: type) -> Any:
+    """The type on the command line of a reader's option: lists are text, and amounts by name several texts."""
+    return (str if kind is list else list[str] if kind is dict else kind) | None
+
+
+def _options_of(known: Iterable[Reader], own: Mapping[str, tuple[Any, str | None, str]]) -> dict[str, Any]:
+    """The annotations of options of readers and of ``own``; the help of an option of several says which they are."""
+    helps: dict[str, dict[str, list[str]]] = {}
+    types = dict[str, tuple[Any, str | None]]()
+    for reader in known:
+        for one in reader.options:
+            if one.help:
+                types.setdefault(one.name, (_on_command_line(one.type), one.metavar))
+                helps.setdefault(one.name, {}).setdefault(one.help, []).append(reader.name)
+    said = {
+        name: " ".join(f"{', '.join(dict.fromkeys(names))}: {help}" for help, names in texts.items())
+        for name, texts in helps.items()
+    }
+    taken = {name: (*types[name], said[name]) for name in types if name not in own}
+    taken |= {
+        name: (kind, metavar, f"{help} {said.get(name, '')}".strip()) for name, (kind, metavar, help) in own.items()
+    }
+    made = {name: _annotated(kind, _option(name), metavar, help) for name, (kind, metavar, help) in taken.items()}
+    return made | {name: Annotated[str | None, typer.Option(_option(name), hidden=True)] for name in _MISSING}
+
+
+_OPTIONS = _options_of(readers(), _TAKEN)
+_TYPES = {one.name: one.type for reader in (*readers(), *readers_of_jobs()) for one in reader.options}
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 
@@ -178,7 +182,7 @@ class Source:
     @property
     def written_at(self) -> float | None:
         """When its oldest file was written, in seconds since 1970; None if it is no file."""
-        return None if self.path.startswith(LIBRARY) else written_at(self.path, "capacity" in self.options)
+        return None if self.path.startswith(LIBRARY) else written_at(self.path, self.options)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -187,10 +191,10 @@ class Source:
         given |= {name: getattr(self, name) for name in _CHANGES}
         out = [self.path]
         for name, value in given.items():
-            option = f"--{name.replace('_', '-')}"
-            if name in ("teams", "resources"):
+            option = _option(name)
+            if isinstance(value, (list, tuple)) and (name == "teams" or _TYPES.get(name) is list):
                 out += [option, ",".join(value)]
-            elif name == "capacity":
+            elif isinstance(value, Mapping):
                 out += [word for of, amount in value.items() for word in (option, f"{of}={amount}")]
             elif isinstance(value, (list, tuple)):
                 out += [word for one in value for word in (option, one)]
@@ -204,7 +208,7 @@ class Source:
         """The instance of a file, a folder or the library."""
         if self.path.startswith(LIBRARY):
             full = bool(self.options.get("full_demand"))
-            given = [f"--{name.replace('_', '-')}" for name in self.options if name not in ("labels", "full_demand")]
+            given = [_option(name) for name in self.options if name not in ("labels", "full_demand")]
             given += ["--teams"] * (self.options.get("labels") is not None)
             if given:
                 raise InvalidInstance(f"{self.path} is no file, so it takes no {given[0]}; leave it out")
@@ -223,16 +227,14 @@ class Source:
     def _network(self) -> Instance:
         """The instance of a graph and its demands, each link with its ``capacity``, by default that of the graph."""
         if "demands" not in self.options:
-            options = [f"--{name.replace('_', '-')} is for graphs" for name in OF_GRAPHS if name in self.options]
+            options = [f"{_option(name)} is for graphs" for name in OF_GRAPHS if name in self.options]
             raise InvalidInstance(
                 f"{self._name}: {(options or ['this is a graph'])[0]} and needs demands; give --demands FILE.csv with "
                 "source,target"
             )
         others = [name for name in self.options if name not in (*OF_GRAPHS, "full_demand")]
         if others:
-            raise InvalidInstance(
-                f"{self._name} is a graph, which takes no --{others[0].replace('_', '-')}; leave it out"
-            )
+            raise InvalidInstance(f"{self._name} is a graph, which takes no {_option(others[0])}; leave it out")
         how = {"paths": self.options["paths"]} if "paths" in self.options else {}
         capacity: str | float = self.options.get("link_capacity", "capacity")
         with suppress(ValueError):  # the name of an attribute
@@ -306,17 +308,50 @@ class Source:
 _CHANGES = tuple(one.name for one in fields(Source) if one.name in _OPTIONS)  # made here, not by readers
 
 
-def capacity_given(texts: Sequence[str] | None) -> dict[str, str] | None:
-    """The amounts by resource that ``--capacity`` gives, as text."""
+def amounts_given(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """The amounts by name that an option gives, as text."""
     out = dict[str, str]()
-    for text in texts or ():
+    for text in texts:
         name, equals, amount = (part.strip() for part in text.rpartition("="))
         if not (name and equals and amount):
-            raise InvalidInstance(f"--capacity {text!r} has no name and amount; give such as --capacity cpu=64")
+            raise InvalidInstance(f"{option} {text!r} has no name and amount; give such as {option} cpu=64")
         if name in out:
-            raise InvalidInstance(f"--capacity gives {name!r} twice; keep one")
+            raise InvalidInstance(f"{option} gives {name!r} twice; keep one")
         out[name] = amount
-    return out or None
+    return out
+
+
+def _as_given(name: str, value: Any) -> Any:
+    """The value of an option of readers, from that of the command line."""
+    if value is None or value is False or value == []:
+        return None
+    if name in _MISSING:
+        raise missing(_option(name))
+    if _TYPES.get(name) is list:
+        return [one.strip() for one in value.split(",")]
+    return amounts_given(_option(name), value) if _TYPES.get(name) is dict else value
+
+
+def with_options_of_jobs(command: _Command) -> _Command:
+    """Give a command whose parameter ``options`` is a dict those of the readers of jobs; below ``@guarded``."""
+    signature = inspect.signature(command, eval_str=True)
+    jobs = readers_of_jobs()
+    names = {one.name for one in jobs}  # of those with servers too
+    known = _options_of([*jobs, *(one for one in readers() if one.name in names)], {})
+    kinds = {name: kind for name, kind in known.items() if name not in signature.parameters}
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **given: Any) -> Any:
+        options = {name: found for name in kinds if (found := _as_given(name, given.pop(name))) is not None}
+        return command(*arguments, **given, options=options)
+
+    parameters = [one for one in signature.parameters.values() if one.name != "options"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
+        for name, kind in kinds.items()
+    ]
+    run.__signature__ = signature.replace(parameters=[*parameters, *added])  # type: ignore[attr-defined]
+    return run  # type: ignore[return-value]
 
 
 def changes_of(
@@ -381,12 +416,9 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     def run(input: str | None = None, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS if name not in own}
         changes = {name: options.pop(name) for name in _CHANGES if name not in own}
-        teams = options.pop("teams")
-        options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
-        names = options.pop("resources")
-        options["resources"] = None if names is None else [name.strip() for name in names.split(",")]
-        options["capacity"] = capacity_given(options["capacity"])
-        asked = {name: value for name, value in options.items() if value is not None and value is not False}
+        options["labels"] = options.pop("teams")
+        found = {name: _as_given(name, value) for name, value in options.items()}
+        asked = {name: value for name, value in found.items() if value is not None}
         source = None if input is None else Source(input, asked, **changes)
         if how is not None:
             given[how] = Solving(**{one.name: given.pop(one.name) for one in (*solving, *last)})

@@ -14,13 +14,14 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.inputs import Source, capacity_given, say_notes
+from fairopt.cli.inputs import Source, amounts_given, say_notes, with_options_of_jobs
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.io.jobs import is_openb
-from fairopt.io.quantities import NAME, capacity_of
+from fairopt.io.files import reader_of_folder
+from fairopt.io.quantities import capacity_of
+from fairopt.io.readers import readers_of_jobs
 from fairopt.io.text_files import read_text
 from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
@@ -42,7 +43,9 @@ from fairopt.runtime.progress import within
 
 FIRST_COME, BACKFILL = "fcfs", "easy"
 NOT_IN_FILE_NAMES = re.compile(r"[^\w.=-]+")
-SIMULATE = """Replay jobs task by task under one or several policies, and report waiting by team and user.
+_OTHERS = [one.shown for one in readers_of_jobs() if one.shown]
+_FILES = "\n".join(one.examples for one in readers_of_jobs() if one.examples)
+SIMULATE = f"""Replay jobs task by task under one or several policies, and report waiting by team and user.
 
 A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), which \
 always serves the user with the lowest share; hdrf, which serves the lowest team, then its lowest user; fcfs, first \
@@ -54,9 +57,7 @@ whole, and each runs on one server. After Ctrl-C the finished part is shown.
   jobs.csv   columns user, arrival, duration and one per resource, named as in
              servers.csv; optional: tasks, weight, servers (separated by |),
              team, gang (all tasks start together), limit
-  sacct.txt  of Slurm: sacct -P -a -X -o ALL, or fewer columns
-  sacct.json of Slurm: sacct --json
-  openb/     the folder of the openb trace: creation, scheduled, deletion times
+{_FILES}
 
 All times use the same unit, of your choice (--time-unit names it), or arrivals are dates, as 2026-03-01T08:00, and \
 durations seconds; in the traces times are seconds.
@@ -64,24 +65,23 @@ durations seconds; in the traces times are seconds.
 \b
 [bold]Examples[/]
   fairopt simulate jobs.csv --servers cluster/ -p drf -p hdrf -p fcfs -p easy
-  fairopt simulate sacct.txt --servers slurm/ -p easy -p hdrf
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
   fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
   fairopt simulate jobs.csv --servers now/ -p drf --usage kueue:half_life=86400
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
-  fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
 
 
 @app.command("simulate", no_args_is_help=True, help=SIMULATE)
 @guarded
+@with_options_of_jobs
 def replay_jobs(
     jobs: Annotated[
         str,
         typer.Argument(
             metavar="JOBS",
             show_default=False,
-            help="A CSV table of jobs, output of sacct, or a folder of the openb trace.",
+            help=f"{', or '.join(['A CSV table of jobs', *_OTHERS])}.",
         ),
     ],
     servers: Annotated[
@@ -89,7 +89,7 @@ def replay_jobs(
         typer.Option(
             metavar="INPUT",
             help="The servers: any INPUT of 'fairopt solve', whose users are ignored, or a folder with servers.csv. "
-            "Default for openb: those of its folder.",
+            "Default: those in a folder of jobs.",
         ),
     ] = None,
     capacity: Annotated[
@@ -131,14 +131,6 @@ def replay_jobs(
         float,
         typer.Option(metavar="X", help="Divide arrival times, but not durations, by this number, for more contention."),
     ] = 1.0,
-    users: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHO",
-            help="openb: a user is a 'shape' of request (default) or a 'qos'; sacct: a 'user' of an account (default) "
-            "or an 'account'.",
-        ),
-    ] = None,
     time_unit: Annotated[
         str | None,
         typer.Option(metavar="UNIT", help="Unit of the times: s, min, h or d. Default: s where the file says so."),
@@ -147,12 +139,6 @@ def replay_jobs(
         float,
         typer.Option("--threshold", metavar="TIME", help="Shorter durations count as this in the bounded slowdown."),
     ] = THRESHOLD,
-    pods: Annotated[
-        str | None, typer.Option(metavar="NAME", help="openb: the list of tasks, such as 'gpuspec33'.")
-    ] = None,
-    capacity_scale: Annotated[
-        float | None, typer.Option(metavar="X", help="openb: multiply all capacities by this number.")
-    ] = None,
     pooled: Annotated[bool, typer.Option("--pooled", help="Treat all servers as one pool.")] = False,
     fair: Annotated[
         int,
@@ -177,8 +163,10 @@ def replay_jobs(
         float | None, typer.Option(metavar="SECONDS", help="Time limit for all policies; the finished part is shown.")
     ] = None,
     as_json: AsJson = False,
+    options: dict[str, Any] | None = None,
 ) -> None:
     """Replay jobs task by task."""
+    given = options or {}
     inputs = (jobs, *([servers] if servers else []))
     files.check_output(plot, files.PICTURES, *inputs)
     if plot is not None:
@@ -206,17 +194,20 @@ def replay_jobs(
         outs = dict.fromkeys(rules, out)
     for one in outs.values():
         files.check_output(one, (".csv", ".json"), *inputs)
-    openb = is_openb(jobs)
-    if servers is None and capacity is None and not openb:
+    folder = Path(jobs).is_dir()  # which has servers too
+    if servers is None and capacity is None and not folder:
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
-    if capacity is not None and (servers is not None or openb):
+    if capacity is not None and (servers is not None or folder):
         raise InvalidInstance("--capacity is one server, and there are others; leave one of them out")
-    asked = {"capacity_scale": capacity_scale, "pods": pods if servers is None else None}
-    source = Source(servers or jobs, {k: v for k, v in asked.items() if v is not None}, pooled=pooled)
+    of_jobs = set[str]().union(*(kind.takes for kind in readers_of_jobs()))
+    shared = reader_of_folder(Path(jobs), {})[0].takes if servers is None and folder else set[str]()
+
+    of_servers = {name: value for name, value in given.items() if name not in of_jobs or name in shared}
+    source = Source(servers or jobs, of_servers, pooled=pooled)
     cluster = source.read_servers() if capacity is None else _server(capacity, jobs)
     with working(f"reading {jobs}"):
-        trace = read_jobs(jobs, cluster, users=users, pods=pods, compress=compress)
+        trace = read_jobs(jobs, cluster, compress=compress, **{name: given[name] for name in given if name in of_jobs})
     notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
     say_notes(notes)
     if placement == "pooled":
@@ -231,8 +222,8 @@ def replay_jobs(
             schedulers[name] = BackfillScheduler(cluster, placement=placement)
         elif order == "hdrf":
             known = {team: weight for team, weight in source.team_weights.items() if team in teams}
-            given = known if weights is None else weights
-            schedulers[name] = HierarchicalScheduler(cluster, given, placement=placement)
+            of_teams = known if weights is None else weights
+            schedulers[name] = HierarchicalScheduler(cluster, of_teams, placement=placement)
         else:
             past: dict[str, Any] = {"half_life": half_life, "usage": remembered} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
@@ -350,14 +341,14 @@ def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
 
 def _server(capacity: list[str], jobs: str) -> Instance:
     """One server with a capacity, in the units that the header of the jobs names."""
-    given = capacity_of(capacity_given(capacity))
+    given = capacity_of(amounts_given("--capacity", capacity))
     header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]
     units = dict((match[1], match[2]) for cell in header if (match := re.fullmatch(r"(.*\S)\s*\[(.*)\]", cell)))
     if len(header) == 1:  # of sacct
         units = {"cpu": "core", "memory": "GiB"}
     mine = {name: units[name] for name in given if name in units}
     amounts = [float(amount) for amount in given.values()]
-    return Instance([], amounts, resources=list(given), servers=[NAME], units=mine or None)
+    return Instance([], amounts, resources=list(given), servers=["capacity"], units=mine or None)
 
 
 def _by_types(trace: JobTrace, cluster: Instance) -> None:

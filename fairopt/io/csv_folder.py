@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from fairopt.io.assemble import TITLES, named, reader_of_tables, refuse_name, ta
 from fairopt.io.notes import Arguments
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
-from fairopt.io.text_files import about
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -24,21 +22,25 @@ if TYPE_CHECKING:
 _read = reader_of_tables(read_table)
 
 
-def read_tables(
-    users: Any, servers: Any, demands: Any = None, teams: Any = None, queues: Any = None, labels: Sequence[str] = ()
+def read_csv_tables(
+    users: Any, servers: Any, demands: Any = None, teams: Any = None, labels: Sequence[str] = ()
 ) -> Arguments:
-    """Read tables as `reader_of_tables` does, and perhaps a file of ``queues``, which the column ``team`` names."""
-    found = _read(users, servers, demands, teams, labels)
-    if queues is None:
-        return found
-    from fairopt_clusters.read.queues.reader import tree_of_file  # which needs pydantic
-    from fairopt_clusters.read.queues.teams import with_queues
+    """The arguments of an instance in CSV files, as `fairopt.read` reads them in a folder.
 
-    tree = tree_of_file(queues)
-    if teams is not None:
-        raise InvalidInstance(f"{teams} and {queues} both say what teams are; keep one of them")
-    with about(str(queues)):
-        return replace(found, values=with_queues(found.values, tree), places=(*found.places, str(queues)))
+    Parameters
+    ----------
+    users, servers : path-like
+        The files; ``users`` may be None.
+    demands, teams : path-like, optional
+        Demands or rates by server, and what teams have.
+    labels : sequence of str, default ()
+        Columns of users that are labels.
+
+    Returns
+    -------
+    Arguments
+    """
+    return _read(users, servers, demands, teams, labels)
 
 
 def write_tables(instance: Instance, folder: Path) -> None:

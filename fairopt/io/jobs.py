@@ -1,4 +1,4 @@
-"""Reads jobs for simulations from a CSV table or the openb trace."""
+"""Reads jobs for simulations from a CSV table; what readers of jobs return."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from fairopt_clusters.read.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
-from fairopt_clusters.read.secured import ROUNDING_FACTOR
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
-from fairopt.io.files import place_of
-from fairopt.io.notes import Notes, check_choice
+from fairopt.io.notes import Notes
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.times import are_dates, seconds_of
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -24,13 +21,13 @@ if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 _REQUIRED = ("user", "arrival", "duration")
-_TIMES = ("creation_time", "scheduled_time", "deletion_time")
 _DURATION = Column("duration", "durations", "give a finite number > 0, in the unit of the arrivals", positive=True)
 _TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
 _ARRIVAL = Column("arrival", "arrivals", "give a finite number >= 0, or dates in all cells, as 2026-03-01T08:00:00")
 _LIMIT = Column("limit", "limits", "give a number > 0, or leave it empty for the duration", math.nan, positive=True)
 _COLUMNS = (_DURATION, _TASKS, WEIGHT)
 _ABOUT_JOBS = ("user", "arrival", *(column.name for column in _COLUMNS), "servers", "team", "gang", "limit")
+_ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _GANG = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
 
 
@@ -75,7 +72,7 @@ class JobArguments:
             number = np.bincount(of_row.ravel(), servers.counts[rows], minlength=len(sizes))
             gangs = jobs & self.gangs
             for capacities, count in zip(sizes, number.tolist(), strict=True):
-                room = capacities * ROUNDING_FACTOR
+                room = capacities * _ROUNDING_FACTOR
                 fits[jobs] |= (self.demands[jobs] <= room).all(axis=1)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     most[gangs] += count * np.fmin.reduce(room // self.demands[gangs], axis=1)
@@ -87,16 +84,6 @@ class JobArguments:
         users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
         teams = [team for team, keep in zip(self.teams, kept, strict=True) if keep]
         return replace(self, users=users, teams=teams, **{name: getattr(self, name)[kept] for name in names})
-
-
-def is_openb(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder of the openb trace; `InvalidInstance` for other folders."""
-    place = place_of(path)
-    if place.is_dir() and not (place / SERVERS_FILE).is_file():
-        raise InvalidInstance(
-            f"{place} is a folder without {SERVERS_FILE}; give a CSV table of jobs, or a folder of the openb trace"
-        )
-    return place.is_dir()
 
 
 # -- a table --------------------------------------------------------------------------------------------------
@@ -240,56 +227,3 @@ def in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: 
             notes.say(f"{path}: the column {column!r}, 0 everywhere, is not a resource of the cluster and is left out")
     nothing = np.zeros(len(next(iter(amounts.values()))))
     return np.column_stack([amounts.get(header, nothing) for header in headers]).astype(float)
-
-
-# -- openb ----------------------------------------------------------------------------------------------------
-
-
-def read_openb_jobs(
-    folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str, pods: str
-) -> JobArguments:
-    """Read the pods of the openb trace as jobs of one task, as `fairopt.online.read_jobs` describes them."""
-    check_choice("users", users, ("shape", "qos"))
-    who = ("qos",) if users == "qos" else ()
-    table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
-    requests, names = requests_of(table), table.texts("name")
-    fix = "give seconds >= 0, or nothing"
-    created, started, ended = (table.numbers(Column(name, fix=fix, blank=math.inf, infinite=True)) for name in _TIMES)
-    amounts = dict(zip(RESOURCES, np.array([request[:3] for request in requests]).reshape(-1, 3).T, strict=True))
-    firsts, listed = distinct([request[3] for request in requests])
-    required = [requests[row][3] for row in firsts]
-    if any(required) and servers.server_types is None:
-        raise InvalidInstance(
-            f"the pods of {table.path} require types of GPU, and the cluster has no types of server; give it such types"
-        )
-    kinds = set(servers.server_types or ())
-    ones = np.ones(len(table))
-    with np.errstate(invalid="ignore"):
-        durations = ended - started
-    found = JobArguments(
-        table.labels("qos", unique=False) if who else [label_of(request) for request in requests],
-        in_order(table.path, amounts, servers, notes),
-        durations,
-        created,
-        ones,
-        ones,
-        listed,
-        [tuple(kind for kind in types if kind in kinds) if types else None for types in required],
-        time_unit="s",
-    )
-    kept = np.ones(len(table), dtype=bool)
-    for reason, bad in (
-        ("never scheduled (of unknown duration)", np.isinf(started)),
-        ("without a time of creation or deletion", np.isinf(created) | np.isinf(ended)),
-        ("not deleted after it was scheduled", ~(durations > 0)),
-        ("requesting nothing", ~found.demands.any(axis=1)),
-        ("larger than any server where it may run", ~found.fitting(servers)),
-    ):
-        left_out = np.flatnonzero(kept & bad)
-        notes.add("{pod} {was} left out: {reason}", *(names[row] for row in left_out), reason=reason)
-        kept[left_out] = False
-    if not kept.any():
-        raise notes.nothing_left(f"{table.path} has no pod that can be a job")
-    last = int((ended[kept] == ended[kept].max()).sum())
-    notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last if last > 1 else 0)
-    return found.part(kept)

@@ -1,16 +1,12 @@
-"""Amounts in files of Kubernetes and of queues: quantities such as ``500m`` or ``2Gi``, numbers, and capacities."""
+"""Quantities such as ``500m`` or ``2Gi``, as Kubernetes writes them, and capacities that are given by hand."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any
-
-from fairopt_clusters.quotas.quota import matching
-from pydantic import PlainValidator
+from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
@@ -25,8 +21,6 @@ _LONGEST = 64  # characters; the longest that Kubernetes itself writes has 20
 _LARGEST_EXPONENT = 30  # Kubernetes caps quantities at 2**63, and at a billionth
 _LARGEST = Fraction(2**63 - 1)
 _GIB = 2**30
-_NAMES = {"vcore": "cpu", "vcores": "cpu", "memory-mb": "memory", "mem": "memory"}
-NAME = "capacity"  # of the server that has a given one
 
 
 def quantity(value: object) -> Fraction:
@@ -41,9 +35,6 @@ def quantity(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInstance("give a quantity, as '500m' or '2Gi'")
     return _within(Fraction(value), value < 0) if isinstance(value, int) else _read(repr(value))
-
-
-Quantity = Annotated[Fraction, PlainValidator(quantity)]
 
 
 @lru_cache(maxsize=4096)
@@ -108,47 +99,6 @@ def in_base_units(amount: Fraction, resource: str) -> Fraction:
     return amount * _GIB if unit_of(resource) == "GiB" else amount
 
 
-# -- queues ---------------------------------------------------------------------------------------------------
-
-
-def quantities(given: Any, place: str) -> dict[str, float]:
-    """Quantities by resource, with the names that fairopt uses: ``vcore`` is ``cpu``."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InvalidInstance(f"{place} is {shown(given)}; give amounts by resource, as cpu: 8")
-    named = [(usual(str(name)), quantity_at(value, f"{place}.{name}")) for name, value in given.items()]
-    return {name: in_units(amount, name) for name, amount in named}
-
-
-def usual(name: str) -> str:
-    """The name that fairopt uses for a resource."""
-    return _NAMES.get(name, name)
-
-
-def number(value: Any, place: str, least: float = 0.0, fix: str = "") -> float:
-    """A finite number of at least ``least``, given as a number or as text."""
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
-            raise ValueError
-        amount = float(value)
-    except (ValueError, OverflowError):
-        amount = math.nan
-    if not least <= amount < math.inf:
-        raise InvalidInstance(f"{place} is {shown(value)}; {fix or f'give a number >= {least:g}'}")
-    return amount
-
-
-def part_of(given: Any, *path: str) -> Any:
-    """What a nested mapping holds at a path, None if it holds nothing there."""
-    for key in path:
-        given = given.get(key) if isinstance(given, Mapping) else None
-    return given
-
-
-# -- capacities that are given instead of servers ---------------------------------------------------------------
-
-
 def capacity_of(amounts: Any) -> dict[str, Fraction]:
     """Amounts by resource in cores, GiB and pieces: a plain number is in these units, ``512Gi`` is a quantity.
 
@@ -167,9 +117,3 @@ def capacity_of(amounts: Any) -> dict[str, Fraction]:
         plain = not isinstance(value, str) or value.strip()[-1:].isdigit()
         out[str(name)] = amount if plain else amount / in_base_units(Fraction(1), str(name))
     return out
-
-
-def by_requested(capacity: Mapping[str, Fraction], requested: Iterable[str]) -> dict[str, Fraction]:
-    """The same by the names that tasks request: ``gpu`` is ``nvidia.com/gpu`` where that is the only such name."""
-    names = [*requested]
-    return {matching(name, names) or name: amount for name, amount in capacity.items()}

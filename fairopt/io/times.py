@@ -1,4 +1,4 @@
-"""Dates and times in ISO 8601, as seconds, with or without time zones but never mixed; and durations of Slurm."""
+"""Dates and times in ISO 8601, as seconds, with or without time zones but never mixed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _NAIVE = datetime(1970, 1, 1)
 _AWARE = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_LASTS = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d\d(?:\.\d{1,9})?)")
 
 
 def are_dates(cells: Sequence[Any]) -> bool:
@@ -56,18 +55,3 @@ def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
             )
         out[row] = (found - (_AWARE if zoned else _NAIVE)) / _SECOND
     return out
-
-
-def duration_seconds(text: str) -> float | None:
-    """A duration ``[[days-]hours:]minutes:seconds`` in seconds; None for other text.
-
-    Examples
-    --------
-    >>> duration_seconds("1-02:00:30"), duration_seconds("05:00"), duration_seconds("UNLIMITED")
-    (93630.0, 300.0, None)
-    """
-    match = _LASTS.fullmatch(text)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

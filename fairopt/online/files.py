@@ -1,21 +1,23 @@
-"""Jobs from files: a table, and the openb trace."""
+"""Jobs from files: a table, or what readers of other distributions know."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-from fairopt_clusters.read.slurm.accounting import is_accounting, read_accounting
 
 from fairopt import datasets
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.io.jobs import is_openb, read_job_table, read_openb_jobs
+from fairopt.io.files import place_of, reader_of_folder
+from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
+from fairopt.io.readers import Reader, function_of, readers_of_jobs
 from fairopt.online.jobs import Job
+from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,11 +59,10 @@ def read_jobs(
     path: str | os.PathLike[str],
     servers: Instance | None = None,
     *,
-    users: str | None = None,
-    pods: str | None = None,
     compress: float = 1.0,
+    **options: Any,
 ) -> JobTrace:
-    r"""Read jobs with arrivals and durations from a table, from Slurm's accounting or from the openb trace.
+    r"""Read jobs with arrivals and durations from a table, or from a file that another distribution reads.
 
     Parameters
     ----------
@@ -74,18 +75,14 @@ def read_jobs(
           its lines), ``gang`` (1 if all tasks start together), ``limit`` (default the duration) and ``servers``
           (servers or types of servers joined by ``|``, default all). Every other column is a resource, in units per
           task, with the header that the servers have, as ``memory [GiB]``; nothing is converted,
-        * output of Slurm's ``sacct --json`` or ``sacct -P``, see Notes,
-        * a folder of the openb trace, see Notes.
+        * with fairopt-clusters output of Slurm's ``sacct --json`` or ``sacct -P``, or a folder of the openb trace, see
+          :doc:`/clusters/files`.
     servers : Instance, optional
-        The servers and resources. Default for openb: those of the folder.
-    users : str, optional
-        For openb ``"shape"`` (default) groups tasks into users by equal demands and types of GPU, as
-        `fairopt.datasets.openb`, and ``"qos"`` by quality of service. For sacct a user is a ``"user"`` of an account
-        (default), as ``bio/ann``, or an ``"account"``.
-    pods : str, default "default"
-        For openb only: the list of tasks.
+        The servers and resources. Default for a folder: those that `fairopt.read` reads there.
     compress : float, default 1.0
         Divide all arrivals by this number; durations stay.
+    **options
+        Of the reader, such as ``users`` and ``pods`` of the openb trace.
 
     Returns
     -------
@@ -103,15 +100,6 @@ def read_jobs(
     Resources are matched by name. A resource that the table lacks has zero demand, and a column of zeros that the
     servers lack is ignored, each with a note.
 
-    *sacct*: a job that ran arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``; its account is
-    its team. On k servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without it, of ``AllocTRES``), which
-    may share a server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran
-    or fit on no servers, and steps are left out, with a note. Partitions and reservations are not modelled.
-
-    *openb*: each pod is a job of one task that arrives at ``creation_time``, runs for
-    ``deletion_time - scheduled_time`` seconds and may run where `fairopt.datasets.openb` allows it. Pods without these
-    times or larger than any server are left out, with a note.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -128,20 +116,21 @@ def read_jobs(
     if not (isinstance(compress, (int, float)) and 0 < compress < math.inf):
         raise InvalidInstance(f"compress is {compress!r}; give a finite number > 0, as 100")
     notes = Notes()
-    if servers is not None and pods is None and is_accounting(path):
-        found = read_accounting(path, servers, notes, "user" if users is None else users)
-    elif is_openb(path):
-        pods = "default" if pods is None else pods
-        servers = datasets.openb(path, pods) if servers is None else servers
-        found = read_openb_jobs(path, servers, notes, "shape" if users is None else users, pods)
-    elif users is not None or pods is not None:
-        name = "users" if pods is None else "pods"
-        of = "the openb trace" if pods is not None else "the openb trace and output of sacct"
-        raise InvalidInstance(f"{name!r} is an option for {of}, and {path} is neither; leave it out")
-    elif servers is None:
+    place, given = place_of(path), {name: value for name, value in options.items() if value is not None}
+    kind = _reader_of(place, given)
+    of_jobs = kind.takes if kind else set[str]()
+    of_servers = reader_of_folder(place, {})[0].takes if servers is None and place.is_dir() else set[str]()
+    for name in given.keys() - of_jobs - of_servers:
+        raise InvalidInstance(f"{name!r} is no option for {kind.shown if kind else place}; leave it out")
+    if servers is None and place.is_dir():
+        servers = datasets.read(place, **{name: given[name] for name in given if name in of_servers})
+    if servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
-    else:
+    if kind is None:
         found = read_job_table(path, servers, notes)
+    else:
+        taken = {name: given[name] for name in given if name in of_jobs}
+        found = function_of(kind.read)(place, servers, notes, **taken)
     if compress != 1:
         notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
     lists = [None if names is None else _individual(names, servers) for names in found.lists]
@@ -173,6 +162,25 @@ def read_jobs(
         )
     )
     return JobTrace(tuple(jobs), tuple(notes.sentences()), found.time_unit)
+
+
+def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:
+    """The reader of jobs in a file or folder, None for a table; options that a table does not take are refused."""
+    known = readers_of_jobs()
+    for kind in known:
+        if kind.asked(kind.path, place, ()):
+            return kind
+    names = [one.name for one in place.iterdir()] if place.is_dir() else [place.name]
+    if like := looks_like(names):
+        raise missing(f"{place} looks like one of {like}, which")
+    if place.is_dir():
+        shown = ", or ".join(["a CSV table of jobs", *(one.shown for one in known)])
+        raise InvalidInstance(f"{place} is a folder; give {shown}{broken(JOBS)}")
+    for name in given:
+        takers = " and ".join(one.shown for one in known if name in one.takes)
+        what = f"an option for {takers}" if takers else "no option of a reader"
+        raise InvalidInstance(f"{name!r} is {what}, and {place} is a table of jobs; leave it out")
+    return None
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from fairopt.runtime.display import shorter as shorter
 from fairopt.runtime.display import unit_shown as unit_shown
 from fairopt.runtime.display import visible as visible
 from fairopt.runtime.display import without_vendor as without_vendor
+from fairopt.runtime.hostlists import hosts as hosts
+from fairopt.runtime.hostlists import names_of as names_of
 from fairopt.runtime.lazy import later as later
 from fairopt.runtime.lazy import optimize as optimize
 from fairopt.runtime.lazy import pandas as pandas

@@ -5,8 +5,9 @@ The groups are those of `GROUPS`. An entry point is loaded when it is needed, an
 
 from __future__ import annotations
 
+import fnmatch
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,35 @@ OF_CLUSTERS = {  # what that distribution brings, for errors where it is not ins
     COMMANDS: ("quotas", "queues", "report"),
     POLICIES: ("kueue", "slurm"),
     SCHEDULERS: ("kai", "kueue", "slurm", "volcano", "volcano-capacity", "volcano-hdrf", "yunikorn"),
-    READERS: ("Kubernetes", "Kueue", "KAI", "Volcano", "YuniKorn", "YARN", "Slurm", "ClusterData 2019", "openb"),
 }
+OF_ITS_READERS = {  # patterns of names of files, and keys of documents
+    "Slurm": (
+        *("jobs.json", "jobs.yaml", "jobs.yml", "nodes.txt", "slurm.conf", "associations.*", "sacctmgr.txt"),
+        *("sshare.*", "sacct.*", "jobs", "nodes"),
+    ),
+    "Kubernetes": (
+        *("nodes.json", "pods.json", "workloads.json", "clusterqueues.json", "localqueues.json", "cohorts.json"),
+        *("resourceflavors.json", "resourcequotas.json", "podgroups.json", "kind", "apiVersion", "rawObjects"),
+    ),
+    "YARN or YuniKorn": ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml", "partitions"),
+    "ClusterData 2019": ("instance_events*", "machine_events*", "collection_events*"),
+    "the openb trace": ("openb_*",),
+}
+OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
+OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version
     "fairopt.Allocation.quotas": "fairopt_clusters.quotas_of",
+    **dict.fromkeys(
+        (f"fairopt.datasets.{name}" for name in ("REQUEST_TYPES", "heavy_light_demands", "jiang_wu_demands")),
+        "in benchmarks/papers/jiang_wu_2021_demands.py of its repository",
+    ),
+    "fairopt.datasets.RequestRounds": "in benchmarks/papers/hamzeh_2021_requests.py of its repository",
+    **{f"fairopt.datasets.{name}": f"fairopt_clusters.{name}" for name in ("Queue", "QueueTree")},
+    **{
+        f"fairopt.datasets.{name}": f"fairopt_clusters.read_{name}"
+        for name in ("clusterdata2019", "gavel_throughputs", "kubernetes", "openb", "queues", "slurm")
+    },
     "fairopt.deployed": "fairopt_clusters.schedulers",
     "fairopt.operate": "fairopt.questions",
     **{f"fairopt.policies.{name}": f"fairopt_clusters.policies.{name}" for name in ("FairTree", "Kueue")},
@@ -73,7 +98,30 @@ def loaded(group: str) -> Iterator[tuple[str, Any]]:
         try:
             yield name, point.load()
         except Exception as error:  # of somebody else's code
-            logging.getLogger("fairopt").warning("%s %r of %s breaks: %r", group, name, point.value, error)
+            _BROKEN[group, name] = f"{name} of {point.value} breaks: {error!r}"
+            logging.getLogger("fairopt").warning("%s %s", group, _BROKEN[group, name])
+
+
+_BROKEN: dict[tuple[str, str], str] = {}  # by group and name
+
+
+def broken(group: str) -> str:
+    """What to add to an error that nothing fits, if something in the group breaks: what, and why."""
+    found = [text for (of, _), text in _BROKEN.items() if of == group]
+    return f" ({group}: {'; '.join(found)})" if found else ""
+
+
+def installed() -> bool:
+    """Whether the readers of that distribution are there."""
+    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
+
+
+def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
+    """The kind of some names of files, or keys of a document, if the distribution that reads it is not installed."""
+    if installed():
+        return ""
+    known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]
+    return next((kind for kind, patterns in known.items() if any(fnmatch.filter(names, one) for one in patterns)), "")
 
 
 def missing(purpose: str) -> MissingExtra:

@@ -214,17 +214,6 @@ def test_families_refuse_what_they_do_not_take() -> None:
                 LIBRARY.family(name, **wrong)
 
 
-def test_openb_comes_from_a_folder_of_the_user(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInstance, match="openb"):
-        LIBRARY.openb(tmp_path)
-    (tmp_path / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn0,32000,262144,0,\n")
-    (tmp_path / "openb_pod_list_default.csv").write_text(
-        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\np0,12000,16384,0,0,,LS\n"
-    )
-    case = LIBRARY.openb(tmp_path, capacity_scale=0.5)
-    assert case.size == (1, 3, 1) and "capacity_scale=0.5" in case.command and not case.answers
-
-
 def test_the_command_lists_filters_and_shows() -> None:
     def run(*words: str) -> str:
         result = CliRunner().invoke(app, words)
@@ -250,7 +239,7 @@ def test_the_command_lists_filters_and_shows() -> None:
         (["library", "nope"], "the library has no 'nope'"),
         (["library", EXAMPLE, "--tag", "paper"], "give either"),
         (["solve", "library:nope"], "the library has no 'nope'"),
-        (["solve", f"library:{EXAMPLE}", "--pods", "x"], "it takes no --pods"),
+        (["solve", f"library:{EXAMPLE}", "--teams", "x"], "it takes no --teams"),
     ],
 )
 def test_wrong_words_of_the_command_are_errors(words: list[str], text: str) -> None:

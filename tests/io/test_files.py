@@ -1,7 +1,5 @@
 """What `read` finds in files and folders, and that `write` and `read` keep every bit, for every kind."""
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairopt.datasets import demo, openb, read, write
+from fairopt.datasets import demo, read, write
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.files import files_to_write
@@ -91,20 +89,6 @@ def test_any_names_are_given_back_by_all_kinds_but_csv(tmp_path, kind, instance)
         assert same(read(tmp_path / PATHS[kind]), instance)
     else:
         assert same(Instance.from_frames(*instance.to_frames(kind)), instance)
-
-
-@pytest.mark.parametrize(("pods", "kinds"), [("default", PATHS), ("gpuspec33", ["csv", "parquet"])])
-def test_the_openb_cluster_is_the_same_after_every_kind_in_turn(openb_folder, tmp_path, pods, kinds):
-    cluster = found = openb(openb_folder, pods=pods)
-    for kind in kinds:
-        path = tmp_path / kind / PATHS[kind]
-        path.parent.mkdir()
-        write(found, path, kind)
-        found = read(path)
-        assert same(found, cluster)
-    for backend in ("pandas", "polars", "pyarrow") if pods == "default" else ():
-        found = Instance.from_frames(*found.to_frames(backend))
-        assert same(found, cluster)
 
 
 @pytest.mark.parametrize("kind", PATHS)
@@ -205,20 +189,8 @@ def fill(folder: Path, *names: str) -> Path:
             ["users.csv", "servers.parquet"],
             r"has servers.parquet and users.csv, but no servers.csv \(for CSV tables\) and no users.parquet \(for",
         ),
-        (["nodes.json"], r"has nodes.json, but no pods.json \(for Kubernetes\) and no jobs.json \(for Slurm\)"),
-        (["pods.json"], "has pods.json, but no nodes.json .for Kub"),
-        (["instance_events.csv.gz"], "has instance_events.csv.gz, but no machine_events.parquet"),
-        (
-            ["nodes.json", "pods.json", "jobs.json"],
-            r"nodes.json and pods.json \(of Kubernetes\) and jobs.json \(of Slurm\), so it could be either; give each",
-        ),
         (["users.csv", "servers.csv", "users.parquet", "servers.parquet"], r"\(of CSV tables\) and .* \(of Parquet"),
         (["users.csv", "servers.csv", "demands.parquet"], r"demands.parquet \(of Parquet tables\), so it could be"),
-        (["users.csv", "servers.csv", "pods.json"], r"pods.json \(of Kubernetes\)"),
-        (
-            ["instance_events.csv", "instance_events.parquet", "machine_events.csv"],
-            "has both instance_events.parquet and instance_events.csv; keep one",
-        ),
     ],
 )
 def test_a_folder_that_is_not_one_kind_says_what_is_there_and_what_is_missing(tmp_path, names, message):
@@ -226,89 +198,10 @@ def test_a_folder_that_is_not_one_kind_says_what_is_there_and_what_is_missing(tm
         read(fill(tmp_path, *names))
 
 
-@pytest.mark.parametrize(
-    ("option", "takers"),
-    [
-        ({"users": "namespace"}, "Kubernetes and Slurm and ClusterData 2019"),
-        ({"tasks": "mean"}, "Kubernetes and Slurm"),
-        ({"at": 0}, "ClusterData 2019"),
-        ({"pods": "default"}, "the openb trace"),
-    ],
-)
-def test_an_option_of_another_kind_names_the_kinds_that_take_it(tmp_path, option, takers):
-    write(demo(), tmp_path / "tables")
-    write(demo(), tmp_path / "x.json")
-    for path, rest in (("tables", "is one of CSV tables"), ("x.json", "is not such a folder")):
-        with pytest.raises(
-            InvalidInstance, match=f"'{next(iter(option))}' is an option for folders of {takers}.*{rest}"
-        ):
-            read(tmp_path / path, **option)
-
-
-@pytest.mark.parametrize(
-    "name", ["users.parquet", "demands.csv", "machine_events.csv.gz", "openb_node_list_all_node.csv"]
-)
+@pytest.mark.parametrize("name", ["users.parquet", "demands.csv"])
 def test_one_of_several_files_points_to_the_folder(tmp_path, name):
     with pytest.raises(InvalidInstance, match="give the folder that it is in"):
         read(fill(tmp_path, name) / name)
-
-
-def test_output_of_kubectl_given_alone_points_to_the_folder(tmp_path):
-    (tmp_path / "pods.json").write_text('{"kind": "List", "items": []}')
-    with pytest.raises(InvalidInstance, match=r"no object of kind Node.* give the folder that it is in"):
-        read(tmp_path / "pods.json")
-    (tmp_path / "nodes.json").write_text('{"nodes": []}')
-    with pytest.raises(InvalidInstance, match=r"its keys are 'nodes'.* give the folder that it is in"):
-        read(tmp_path / "nodes.json")
-
-
-def test_an_instance_with_the_name_of_a_part_points_to_the_folder_where_its_labels_are_wrong(tmp_path):
-    data = Instance([[1], [1]], [2]).to_dict() | {"users": ["a", "a"]}
-    (tmp_path / "nodes.json").write_text(json.dumps(data))
-    with pytest.raises(InvalidInstance, match=r"nodes.json: .*'a'.* give the folder that it is in"):
-        read(tmp_path / "nodes.json")
-
-
-def test_a_folder_of_kubernetes_is_read(tmp_path):
-    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}
-    pods = [
-        {
-            "metadata": {"namespace": space, "name": "p", "labels": {"team": "a"}},
-            "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
-        }
-        for space in ("web", "batch")
-    ]
-    (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": [node]}))
-    (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
-    cluster = read(tmp_path)
-    assert cluster.users == ("batch/0.5 cpu", "web/0.5 cpu")
-    assert cluster.teams["team"] == ("batch", "web")
-    assert cluster.resource_titles[1] == "memory (GiB)"
-    assert read(tmp_path, users="label:team", tasks="shapes").users == ("a/0.5 cpu 1 GiB memory",)
-    write(cluster, tmp_path / "out", "parquet")
-    assert read(tmp_path / "out") == cluster
-
-
-def test_a_folder_of_slurm_is_read(tmp_path):
-    nodes = [{"name": "n1", "cpus": 64, "real_memory": 262144, "state": ["IDLE"]}]
-    jobs = [{"account": "bio", "user_name": "ann", "job_state": ["PENDING"], "tres_req_str": "cpu=8,mem=32G,node=1"}]
-    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": nodes}))
-    (tmp_path / "jobs.json").write_text(json.dumps({"jobs": jobs}))
-    assert read(tmp_path).users == ("bio/8 cpu",)
-    assert read(tmp_path, users="user").users == ("ann/8 cpu",)
-
-
-def test_a_folder_of_clusterdata_is_read(tmp_path):
-    pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
-    machines = "time,machine_id,type,capacity.cpus,capacity.memory\n0,1,1,0.5,0.5\n"
-    events = (
-        "time,type,collection_id,instance_index,collection_type,priority,resource_request.cpus,resource_request.memory\n"
-        "600000000,0,7,0,0,200,0.25,0.125\n700000000,0,8,0,0,200,0.25,0.125\n"
-    )
-    (tmp_path / "machine_events.csv").write_text(machines)
-    (tmp_path / "instance_events.csv.gz").write_bytes(gzip.compress(events.encode()))
-    assert read(tmp_path).n_users == 2
-    assert read(tmp_path, at=650_000_000, users="tier").n_users == 1
 
 
 # -- where write writes ---------------------------------------------------------------------------------------
@@ -359,11 +252,3 @@ def test_what_is_no_instance_and_nothing_else_is_named_by_its_keys(tmp_path):
     (tmp_path / "users.yaml").write_text("users: [a, b]\n")
     with pytest.raises(InvalidInstance, match="demands is missing"):
         read(tmp_path / "users.yaml")
-
-
-def test_data_of_the_config_map_of_yunikorn_may_stand_alone(tmp_path):
-    (tmp_path / "config.yaml").write_text(
-        "queues.yaml: |\n  partitions:\n    - name: default\n      queues: [{name: root, queues: [{name: a}]}]\n"
-    )
-    with pytest.raises(InvalidInstance, match=r"holds 1 queue of YuniKorn \(root.a\) and no jobs"):
-        read(tmp_path / "config.yaml")

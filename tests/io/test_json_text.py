@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import document_of
 from fairopt.io.json_text import Part, checked, json_parts, read_json_text
 
 
@@ -109,31 +108,7 @@ def test_other_names_are_refused(tmp_path, name, words):
         read_json_text(f"{tmp_path}/{name}", "expected data")
 
 
-# -- sources and models -------------------------------------------------------------------------------------------
-
-
-def test_a_source_is_a_path_or_parsed_data(file):
-    path = file('{"a": 1}')
-    for source in (path, str(path)):
-        assert document_of(source, "nodes", "expected nodes") == ({"a": 1}, str(path))
-    assert document_of({"a": 1}, "nodes", "expected nodes") == ({"a": 1}, "nodes")
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ('{"a": 1}', r"nodes is JSON text.*json.loads"),
-        ("\ufeff [1]", "nodes is JSON text"),
-        (5, "nodes is 5; give"),
-        (None, "nodes is null"),
-        (b"x.json", "of type bytes"),
-        ("", 'nodes is ""'),
-        ([1], "nodes is a list"),
-    ],
-)
-def test_other_sources_are_refused(source, words):
-    with pytest.raises(InvalidInstance, match=words):
-        document_of(source, "nodes", "expected nodes")
+# -- models -------------------------------------------------------------------------------------------
 
 
 class Inner(Part):

@@ -208,12 +208,6 @@ def test_a_table_that_is_a_folder_cannot_be_read(tmp_path):
         read_table(tmp_path / "users.csv", required=("user",))
 
 
-@pytest.mark.parametrize("option", [{"pods": "default"}, {"capacity_scale": 0.5}, {"backlog": False}])
-def test_options_of_the_trace_are_refused_for_other_inputs(tables, option):
-    with pytest.raises(InvalidInstance, match=f"'{next(iter(option))}' is an option for folders of the openb trace"):
-        read(tables(), **option)
-
-
 def test_the_line_of_a_wrong_byte_is_found_in_a_large_file(tables):
     good = "user,cpu,memory\n" + "".join(f"é{j},1,2\n" for j in range(200_000))
     with pytest.raises(InvalidInstance, match=r"users\.csv, line 200002: this is not UTF-8"):

@@ -107,7 +107,7 @@ def test_the_suffix_may_be_in_capitals(file):
         (b'{"demands": [[1, 2]],\n "capac', ["line 2, column 2", "Unterminated string", "truncated"]),
         (b'{"demands": [[1 2]],\n "capacities": [1, 2]}', ["line 1, column 17", "delimiter", "check the commas"]),
         (b'{"demands": [[1]],\n\n "capacities": [1]} more', ["line 3, column", "Extra data"]),
-        (b"[[1, 2]]", ["does not start with '{'", "one JSON object"]),
+        (b"[[1, 2]]", ["does not start with '{'", "expected an instance with the keys"]),
         (b"user,cpu\nweb,1\n", ["does not start with '{'"]),
         (b'{"demands": [["\xff"]]}', ["line 1", "UTF-8", "save"]),
         (json.dumps(SMALL).encode("utf-16"), ["UTF-16", "save it as UTF-8"]),
@@ -178,11 +178,6 @@ def test_bad_files_are_refused_with_file_place_value_and_fix(file, content, part
 def test_a_missing_file_says_what_is_expected(tmp_path):
     with pytest.raises(InvalidInstance, match=r"nothing\.json cannot be read .*No such file.*demands and capacities"):
         read(tmp_path / "nothing.json")
-
-
-def test_options_of_the_trace_are_refused(file):
-    with pytest.raises(InvalidInstance, match="'pods' is an option for folders of the openb trace"):
-        read(file(SMALL), pods="default")
 
 
 def test_many_users_are_read_exactly(file):

@@ -1,7 +1,5 @@
 """Files are read without waiting, decoded with the line of what is wrong, and written as a whole or not at all."""
 
-import gzip
-import json
 import os
 import socket
 import stat
@@ -10,7 +8,6 @@ import sys
 import pytest
 
 import fairopt as fo
-from fairopt.datasets import clusterdata2019, kubernetes, slurm
 from fairopt.errors import InvalidInstance
 from fairopt.io.saving import replacing
 from fairopt.io.text_files import about, read_text
@@ -30,29 +27,13 @@ pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named
         ("x.yaml",),
         ("users.csv", "servers.csv"),
         ("users.parquet", "servers.parquet"),
-        ("nodes.json", "pods.json"),
-        ("nodes.json", "jobs.json"),
-        ("instance_events.csv", "machine_events.csv"),
-        ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"),
     ],
 )
 def test_a_pipe_is_refused_without_waiting(tmp_path, names):
-    if "instance_events.csv" in names:
-        pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
     for name in names:
         os.mkfifo(tmp_path / name)
     with pytest.raises(InvalidInstance, match="is a pipe, not a file; save its output to a file"):
         fo.read(tmp_path / names[0] if len(names) == 1 else tmp_path)
-
-
-@pipes
-def test_a_pipe_that_is_being_written_is_refused_too(tmp_path):
-    os.mkfifo(tmp_path / "i.csv")
-    ends = os.open(tmp_path / "i.csv", os.O_RDWR)
-    os.write(ends, b"time,type\n")
-    with pytest.raises(InvalidInstance, match="is a pipe"):
-        clusterdata2019(tmp_path / "i.csv", tmp_path / "i.csv")
-    os.close(ends)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files on Windows")
@@ -88,7 +69,7 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch):
 
 def test_a_single_parquet_file_is_refused_with_the_folder_to_give(tmp_path):
     (tmp_path / "users.parquet").write_bytes(b"PAR1\x15\xff\xfePAR1")
-    with pytest.raises(fo.errors.InvalidInstance, match="is a Parquet file; give the folder"):
+    with pytest.raises(fo.errors.InvalidInstance, match="give the folder that it is in"):
         fo.read(tmp_path / "users.parquet")
 
 
@@ -108,12 +89,6 @@ def test_other_encodings_are_called_by_their_name(tmp_path, name, encoding):
     (tmp_path / "servers.csv").write_text("server,cpu\ns,1\n")
     with pytest.raises(InvalidInstance, match=f"it seems to be {encoding[:6].upper()} "):
         fo.read(tmp_path if name == "users.csv" else tmp_path / name)
-
-
-def test_packed_files_say_that_they_are_to_be_unpacked(tmp_path):
-    (tmp_path / "nodes.json").write_bytes(gzip.compress(b'{"items": []}'))
-    with pytest.raises(InvalidInstance, match=r"nodes\.json is compressed \(gzip\); decompress it"):
-        kubernetes(tmp_path / "nodes.json", tmp_path / "nodes.json")
 
 
 def test_errors_name_their_files_once():
@@ -241,33 +216,3 @@ def test_every_save_into_a_folder_that_is_not_there_is_an_error_of_the_system(tm
 
 
 # -- files in errors ------------------------------------------------------------------------------------------
-
-NODE = {"name": "n", "cpus": 4, "real_memory": 1024, "partitions": ["a"]}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "jobs", "words"),
-    [
-        ([], [], r"nodes: the list of nodes is empty"),
-        ([{**NODE, "state": ["DOWN"]}], [], r"nodes: there are no servers to share; 1 server that can start no jobs"),
-        ([NODE], [], r"nodes and jobs: there are no jobs to share servers among"),
-    ],
-)
-def test_errors_about_a_slurm_cluster_name_what_they_are_about(nodes, jobs, words):
-    with pytest.raises(InvalidInstance, match=f"^{words}"):
-        slurm({"nodes": nodes}, {"jobs": jobs})
-
-
-def test_one_document_with_nodes_and_jobs_is_named_once(tmp_path):
-    (tmp_path / "all.json").write_text(json.dumps({"nodes": [NODE], "jobs": []}))
-    with pytest.raises(InvalidInstance, match=r"^((?!\.json).)*all\.json: there are no jobs to share servers among"):
-        fo.read(tmp_path / "all.json")
-
-
-def test_what_slurm_itself_reports_is_repeated():
-    errors = [{"description": "Unable to contact slurm controller"}, {"error": "x"}, 5]
-    with pytest.raises(InvalidInstance, match=r"nodes has no list 'nodes'.*2 errors.*Unable to contact slurm"):
-        slurm({"errors": [*errors, errors[0]][:2]}, {"jobs": []})
-    job = {"job_id": 1, "account": "a", "cpus": 1}
-    made = slurm({"nodes": [NODE], "errors": errors[:1]}, {"jobs": [job]})
-    assert 'Slurm reported 1 error in nodes ("Unable to contact slurm controller")' in made.notes

@@ -1,6 +1,5 @@
 """`fo.read` ends soon after its time limit, says how far it came, and returns nothing half-read."""
 
-import json
 from itertools import chain, repeat
 from math import inf
 from types import SimpleNamespace
@@ -8,27 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 import fairopt as fo
-from fairopt import datasets
 from fairopt.io import text_files
 from fairopt.runtime import clock
 from fairopt.runtime.progress import EVERY
 
 ROWS = EVERY + 1
 POOL = fo.Instance([[1.5, 2]] * ROWS, [4, 4])
-NODES = {"items": [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9"}}}]}
-PODS = {
-    "items": [
-        {"metadata": {"name": f"p{k}"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}]}}
-        for k in range(ROWS)
-    ]
-}
 
 
 def written(kind, folder):
-    if kind == "kubernetes":
-        (folder / "nodes.json").write_text(json.dumps(NODES))
-        (folder / "pods.json").write_text(json.dumps(PODS))
-        return folder
     source = folder / f"a.{kind}" if kind in ("json", "yaml") else folder
     fo.datasets.write(POOL, source)
     return source
@@ -40,7 +27,6 @@ def written(kind, folder):
         ("csv", "rows of users.csv"),
         ("json", "parts of a.json"),
         ("yaml", "events of a.yaml"),
-        ("kubernetes", "pods of pods.json"),
     ],
 )
 def test_reading_ends_within_its_long_loop_and_says_how_far_it_came(tmp_path, monkeypatch, kind, stage):
@@ -72,38 +58,3 @@ def test_progress_of_a_file_is_told_by_chunks(tmp_path, monkeypatch):
     with fo.progress(lambda what, done, total: told.append((what, done, total))):
         fo.read(tmp_path / "a.json")
     assert told[:3] == [("reading a.json", None, None), ("reading a.json", 10, 37), ("reading a.json", 20, 37)]
-
-
-def clusterdata(folder):
-    columns = "time,type,collection_id,instance_index,machine_id,cpus,memory"
-    (folder / "events.csv").write_text(f"{columns}\n0,0,1,0,,.5,.5\n")
-    (folder / "machines.csv").write_text("time,machine_id,type,cpus,memory\n0,1,1,1,1\n")
-    return folder / "events.csv", folder / "machines.csv"
-
-
-def openb(folder):
-    (folder / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,9000,9000,0,\n")
-    (folder / "openb_pod_list_default.csv").write_text(
-        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time\np,1000,1000,0,0,,BE,Running,0\n"
-    )
-    return (folder,)
-
-
-@pytest.mark.parametrize(
-    ("reader", "inputs", "said"),
-    [
-        (datasets.kubernetes, lambda folder: (NODES, PODS), "^the input was not read within the time limit of 1e-09 s"),
-        (
-            datasets.slurm,
-            lambda folder: (written("kubernetes", folder) / "nodes.json", folder / "pods.json"),
-            r"nodes\.json and .*pods\.json were not read within",
-        ),
-        (datasets.clusterdata2019, clusterdata, r"events\.csv and .*machines\.csv were not read within"),
-        (datasets.openb, openb, "was not read within"),
-    ],
-    ids=["kubernetes", "slurm", "clusterdata2019", "openb"],
-)
-def test_readers_of_one_kind_take_a_limit_too(tmp_path, reader, inputs, said):
-    given = inputs(tmp_path)
-    with pytest.raises(fo.errors.OutOfTime, match=said):
-        reader(*given, time_limit=1e-9)

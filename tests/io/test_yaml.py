@@ -1,5 +1,7 @@
 """YAML files: the same keys and checks as JSON, with aliases, and nothing else that YAML alone could do."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -128,12 +130,12 @@ BAD = {
     "own tag": ("demands: !sum [1]\n", "line 1, column 10: .*the tag '!sum' is not known here; give .* without tags"),
     "two documents": (
         "demands: [[1]]\n---\ncapacities: [3]\n",
-        "holds 2 documents, none of Kubernetes",
+        "holds 2 documents, which no reader takes; give one",
     ),
     "list as a key": ("? [a]\n: 1\n", "line 1, column 3: a list or a mapping is a key; give each key once, as text"),
-    "empty": ("", "is empty; expected the keys demands and capacities"),
+    "empty": ("", "is empty; expected an instance with the keys demands and capacities"),
     "only a comment": ("# nothing\n", "is empty"),
-    "list": ("- 1\n", "holds a list; expected the keys"),
+    "list": ("- 1\n", "holds a list; expected an instance with the keys"),
     "one value": ("7", "holds one value; expected"),
     "unknown key": ("demand: [[1]]\ncapacities: [1]\n", "demands is missing"),
     "word for a number": ("demands: [[many]]\ncapacities: [1]\n", 'demands\\[0\\]\\[0\\] is "many"; give a number'),
@@ -248,3 +250,10 @@ def test_no_content_raises_anything_but_invalid_instance(text, content):
         assert isinstance(read(text(content)), Instance)
     except InvalidInstance as error:
         assert "x.yaml" in str(error)
+
+
+def test_yaml_of_nested_data_is_the_same_data_as_json():
+    items = [{"name": f"p{k}", "spec": {"parts": [{"cpu": k % 9 + 1, "memory": "1Gi"}]}} for k in range(100)]
+    data = {"kind": "List", "items": items, "odd": [None, True, 1.5, -2, "1", "no", "", "a: b", "\n", "\u00e9", {}, []]}
+    assert documents_of_yaml(yaml.safe_dump(data, allow_unicode=True), "x")[0].data == data
+    assert documents_of_yaml(json.dumps(data), "x")[0].data == data

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairopt.io.documents import documents_of, objects_of
 from fairopt.io.notes import Notes
 from fairopt_clusters.quotas.objects import quota_of
+from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt_clusters.read.kubernetes.manifests import expanded, with_manifests

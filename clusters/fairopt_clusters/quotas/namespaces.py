@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from fairopt.io.documents import documents_of
+from fairopt_clusters.read.documents import documents_of
 from fairopt_clusters.read.kubernetes.kueue import LOCAL_QUEUE
 from fairopt_clusters.read.kubernetes.objects import MIRROR, OF_SERVERS, Pod, PodSpec, as_mapping, part, read_pods
 from fairopt_clusters.read.kubernetes.unread import queue_named

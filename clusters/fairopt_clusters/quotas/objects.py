@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.quantities import in_units, unit_of
+from fairopt.io import in_units, unit_of
 from fairopt_clusters.quotas.quota import Quota, is_memory
 from fairopt_clusters.read.kubernetes.kueue import APPLIED
 

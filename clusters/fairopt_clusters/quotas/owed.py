@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairopt import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Labelling, whole_name
-from fairopt.io.quantities import quantity
+from fairopt.io import quantity
 from fairopt.runtime import Float, first_of, visible
 from fairopt_clusters.quotas.accounts import to_sacctmgr
 from fairopt_clusters.quotas.bounded import BOUNDING, Bounds, bounds_of, spread

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest, optional
-from fairopt.io.notes import Arguments, Notes, check_choice
-from fairopt.io.tables import short
-from fairopt.io.text_files import about, check_file, decimal_only, is_path
-from fairopt.runtime.progress import tell
+from fairopt.io import Arguments, Notes, about, check_choice, check_file, decimal_only, is_path, short
+from fairopt.runtime import tell
 from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
 
 if TYPE_CHECKING:
@@ -293,7 +291,7 @@ def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 # -- the reader -----------------------------------------------------------------------------------------------
 
 
-def read_clusterdata(
+def arguments_of_clusterdata(
     instances: _Path,
     machines: _Path,
     collections: _Path | None = None,
@@ -302,7 +300,7 @@ def read_clusterdata(
     tasks: str = "mean",
     merge: bool = True,
 ) -> Arguments:
-    """Read an extract of the trace; see `fairopt.datasets.clusterdata2019`."""
+    """Read an extract of the trace; see `fairopt_clusters.read_clusterdata2019`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     if users == "user" and collections is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, RootModel
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import checked, read_json_text
+from fairopt.io import checked, read_json_text
 
 EXPECTED = 'expected {device: {type of job: {"null": throughput alone}}}, as in simulation_throughputs.json of Gavel'
 TYPE = re.compile(r"\('(.*)', (\d+)\)$")  # of a job, with its number of devices
@@ -23,7 +23,7 @@ _File = RootModel[dict[str, dict[str, _Job]]]
 
 
 def read_gavel(path: str | os.PathLike[str], gpus: int = 1) -> dict[str, dict[str, float]]:
-    """Throughputs by device and type of job; see `fairopt.datasets.gavel_throughputs`."""
+    """Throughputs by device and type of job; see `fairopt_clusters.read_gavel_throughputs`."""
     data = checked(_File, read_json_text(path, EXPECTED), os.fspath(path)).root
     table: dict[str, dict[str, float]] = {device: {} for device in data}
     known = set[int]()

@@ -10,20 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.notes import Arguments
-from fairopt.io.tables import InputTable, read_table
+from fairopt.io import Arguments, InputTable, read_table
+from fairopt_clusters.read.kinds import PODS_OF_OPENB, SERVERS_OF_OPENB
 
-SERVERS_FILE = "openb_node_list_all_node.csv"
 PODS_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
 RESOURCES = ["cpu_milli", "memory_mib", "gpu_milli"]
-PODS = "openb_pod_list_"
 Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
 
 
-def read_openb(
+def arguments_of_openb(
     folder: str | os.PathLike[str], pods: str = "default", capacity_scale: float = 1.0, backlog: bool = False
 ) -> Arguments:
-    """Read a folder of the trace; see `fairopt.datasets.openb`."""
+    """Read a folder of the trace; see `fairopt_clusters.read_openb`."""
     try:
         scale = float(capacity_scale)
     except (TypeError, ValueError):
@@ -31,7 +29,7 @@ def read_openb(
     if not 0 < scale < math.inf:
         raise InvalidInstance(f"capacity_scale is {capacity_scale!r}; give a finite number > 0, such as 0.5")
     place = Path(folder)
-    servers = read_table(place / SERVERS_FILE, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
+    servers = read_table(place / SERVERS_OF_OPENB, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
     tasks = read_table(pods_file(place, pods), required=PODS_COLUMNS)
     gpus, models = servers.numbers("gpu"), servers.texts("model")
     capacities = np.column_stack([servers.numbers("cpu_milli"), servers.numbers("memory_mib"), 1000 * gpus])
@@ -51,12 +49,16 @@ def read_openb(
 
 def pods_file(folder: Path, pods: str) -> Path:
     """The file of a list of pods."""
-    names = sorted(p.name.removeprefix(PODS).removesuffix(".csv") for p in folder.glob(f"{PODS}*.csv"))
+    names = sorted(
+        p.name.removeprefix(PODS_OF_OPENB).removesuffix(".csv") for p in folder.glob(f"{PODS_OF_OPENB}*.csv")
+    )
     if not names:
-        raise InvalidInstance(f"{folder} has no file {PODS}{pods}.csv; get it from github.com/alibaba/clusterdata")
+        raise InvalidInstance(
+            f"{folder} has no file {PODS_OF_OPENB}{pods}.csv; get it from github.com/alibaba/clusterdata"
+        )
     if pods not in names:
         raise InvalidInstance(f"there is no list of pods {pods!r} in {folder}; {nearest(pods, names)}")
-    return folder / f"{PODS}{pods}.csv"
+    return folder / f"{PODS_OF_OPENB}{pods}.csv"
 
 
 def requests_of(tasks: InputTable) -> list[Request]:

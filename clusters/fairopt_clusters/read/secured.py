@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime import Bool, Float, Indices
 
 FULL = 1e-10  # relative
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import part_of
-from fairopt.io.text_files import check_file, check_memory, decoded
+from fairopt.io import check_file, check_memory, decoded, shown
+from fairopt_clusters.read.amounts import part_of
 
 OBJECTS = "rawObjects"
 _FILE = "snapshot.json"

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.runtime.arrays import Bool, Float
-from fairopt.runtime.display import unit_shown, without_vendor
+from fairopt.io import Notes, check_choice, counted
+from fairopt.runtime import Bool, Float, unit_shown, without_vendor
 from fairopt_clusters.read.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of
 
 TASKS = ("auto", "mean", "shapes")

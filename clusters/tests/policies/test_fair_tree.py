@@ -2,6 +2,7 @@
 
 import json
 
+import fairopt_clusters as fc
 import pytest
 from fairopt_clusters.policies import FairTree
 
@@ -90,5 +91,5 @@ def test_associations_of_slurm_give_the_tree():
     of = {"user": "", "cluster": "c"}
     above = [{"account": f"p{a}", "parent_account": "root", "shares_raw": n} | of for a, n in (("x", 3), ("y", 1))]
     below = [{"account": a, "parent_account": f"p{a}", "shares_raw": 7} | of for a in ("x", "y")]
-    made = fo.datasets.slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": [*above, *below]})
+    made = fc.read_slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": [*above, *below]})
     assert json.loads(json.dumps(FairTree().allocate(made).tasks.round(9).tolist())) == [9, 3]

@@ -5,6 +5,7 @@ import re
 from fractions import Fraction
 from math import ceil, floor
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 import yaml
@@ -49,7 +50,7 @@ def quota(namespace, name="compute", **hard):
 def written(*items, **options):
     """What ResourceQuotas of the fair answer limit, by namespace, and the notes."""
     document = {"kind": "List", "items": list(items)}
-    instance = fo.datasets.kubernetes(
+    instance = fc.read_kubernetes(
         {"kind": "List", "items": [i for i in items if i["kind"] == "Node"]},
         {"kind": "List", "items": [i for i in items if i["kind"] == "Pod"]},
         kueue={"kind": "List", "items": [i for i in items if i["kind"] == "ResourceQuota"]},
@@ -201,7 +202,7 @@ def account(name, parent="root", **limits):
 
 def limits_of(jobs, accounts, nodes=NODES):
     document = {"nodes": nodes, "jobs": jobs, "associations": accounts}
-    read = fo.datasets.slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": accounts})
+    read = fc.read_slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": accounts})
     made = quotas_of(fo.HDRF().allocate(read), "slurm", queues=document)
     lines = re.findall(r"where name=(\S+)( cluster=c)? set GrpTRES=(.*)", made.text())
     of = {name: dict(one.split("=") for one in found.split(",")) for name, _, found in lines}
@@ -293,7 +294,7 @@ def test_cores_that_nobody_uses_or_is_owed_are_lent_too(owed, limit, expected):
         local["metadata"]["namespace"] = name
         queues.append(local)
     document = {"kind": "List", "items": [*nodes, *waiting, *queues]}
-    instance = fo.datasets.kubernetes(
+    instance = fc.read_kubernetes(
         {"kind": "List", "items": nodes}, {"kind": "List", "items": waiting}, kueue={"kind": "List", "items": queues}
     )
     made = quotas_of(fo.HDRF().allocate(instance), "kueue", queues=document)

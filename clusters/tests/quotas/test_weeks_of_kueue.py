@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
 from fairopt_clusters.quotas.owed import quotas_of
+from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo
-from fairopt.io.documents import data_of_text
 
-sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
+sys.path.append(str(Path(__file__).parents[1] / "read" / "kubernetes"))
 
 from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec

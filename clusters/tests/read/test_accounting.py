@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters.read.slurm.accounting import duration_seconds
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
-from fairopt.io.times import duration_seconds
 
 HEADER = "JobID|User|Account|State|Submit|Start|End|Elapsed|Timelimit|NNodes|ReqTRES\n"
 ROWS = """101|ann|bio|COMPLETED|2026-03-01T08:00:00|2026-03-01T08:00:10|2026-03-01T09:00:10|01:00:00|02:00:00|1|\

@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from fairopt_clusters import read_clusterdata2019
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairopt.datasets import clusterdata2019
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.runtime.progress import progress
 
@@ -70,7 +70,7 @@ def read(tmp_path):
         if collections is not None:
             (tmp_path / "collection_events.csv").write_bytes(as_csv(["collection_id", "user", "time"], collections))
             options["collections"] = tmp_path / "collection_events.csv"
-        return clusterdata2019(tmp_path / "instance_events.csv", tmp_path / "machine_events.csv", **options)
+        return read_clusterdata2019(tmp_path / "instance_events.csv", tmp_path / "machine_events.csv", **options)
 
     return make
 
@@ -154,7 +154,7 @@ def read_in_parts(tmp_path, monkeypatch):
         for k in range(0, len(events), 2):
             (folder / f"part-{k:05}.csv").write_bytes(as_csv(INSTANCES, events[k : k + 2]))
         (tmp_path / "m.csv").write_bytes(as_csv(SERVERS, TWO))
-        return clusterdata2019(folder, tmp_path / "m.csv", **options)
+        return read_clusterdata2019(folder, tmp_path / "m.csv", **options)
 
     return make
 
@@ -348,7 +348,7 @@ def test_the_state_is_that_of_the_last_events_in_any_order(tmp_path_factory, row
     for _ in range(2):
         (folder / "i.csv").write_bytes(as_csv(INSTANCES, [event(*row) for row in rows]))
         try:
-            results.append(clusterdata2019(folder / "i.csv", folder / "m.csv", at=at, tasks="shapes"))
+            results.append(read_clusterdata2019(folder / "i.csv", folder / "m.csv", at=at, tasks="shapes"))
         except InvalidInstance:
             results.append(None)
         shuffler.shuffle(rows)
@@ -410,7 +410,7 @@ def parquet(tmp_path, arrow):
     def write(table, name="i.parquet"):
         pq.write_table(table, tmp_path / name)
         pq.write_table(servers_table(arrow), tmp_path / "m.parquet")
-        return clusterdata2019(tmp_path / name, tmp_path / "m.parquet")
+        return read_clusterdata2019(tmp_path / name, tmp_path / "m.parquet")
 
     return write
 
@@ -459,20 +459,20 @@ def test_a_folder_of_parts_is_read_as_one(tmp_path, arrow):
     pq.write_table(nested(arrow, first=5), folder / "part-1.parquet")
     (folder / "_SUCCESS").write_bytes(b"")
     pq.write_table(servers_table(arrow), tmp_path / "m.parquet")
-    assert_array_equal(clusterdata2019(folder, tmp_path / "m.parquet").task_limits, [2, 1])
+    assert_array_equal(read_clusterdata2019(folder, tmp_path / "m.parquet").task_limits, [2, 1])
     for part in folder.iterdir():
         part.unlink()
     with pytest.raises(InvalidInstance, match="is a folder without files"):
-        clusterdata2019(folder, tmp_path / "m.parquet")
+        read_clusterdata2019(folder, tmp_path / "m.parquet")
 
 
 def test_gzipped_files_are_known_by_their_content(tmp_path):
     (tmp_path / "i").write_bytes(gzip.compress(b"\xef\xbb\xbf" + as_csv(INSTANCES, [event(0, 0)])))
     (tmp_path / "m").write_bytes(as_csv(SERVERS, TWO))
-    assert clusterdata2019(tmp_path / "i", tmp_path / "m").teams["team"] == ("1",)
+    assert read_clusterdata2019(tmp_path / "i", tmp_path / "m").teams["team"] == ("1",)
     (tmp_path / "i").write_bytes((tmp_path / "i").read_bytes()[:-9])
     with pytest.raises(InvalidInstance, match="cannot be read"):
-        clusterdata2019(tmp_path / "i", tmp_path / "m")
+        read_clusterdata2019(tmp_path / "i", tmp_path / "m")
 
 
 @pytest.mark.parametrize(
@@ -539,12 +539,12 @@ def test_files_that_are_something_else_are_refused(read, tmp_path):
     ):
         (tmp_path / "i").write_bytes(raw)
         with pytest.raises(InvalidInstance, match=words):
-            clusterdata2019(tmp_path / "i", tmp_path / "i")
+            read_clusterdata2019(tmp_path / "i", tmp_path / "i")
     for path in (tmp_path / "nowhere", "a\0b"):
         with pytest.raises(InvalidInstance, match="cannot be read"):
-            clusterdata2019(path, path)
+            read_clusterdata2019(path, path)
     with pytest.raises(InvalidInstance, match="is not the name of a file"):
-        clusterdata2019(None, None)
+        read_clusterdata2019(None, None)
 
 
 def test_nested_columns_of_another_kind_are_refused(parquet, arrow):
@@ -595,7 +595,7 @@ def test_any_cells_give_an_instance_or_an_error_of_ours(tmp_path_factory, change
     (folder / "i").write_bytes(as_csv(INSTANCES, [[str(c).encode(errors="replace").decode() for c in r] for r in rows]))
     (folder / "m").write_bytes(as_csv(SERVERS, TWO))
     try:
-        made = clusterdata2019(folder / "i", folder / "m", users=users)
+        made = read_clusterdata2019(folder / "i", folder / "m", users=users)
     except FairoptError as error:
         assert len(str(error)) < 2000
     else:
@@ -609,7 +609,7 @@ def test_any_bytes_give_an_instance_or_an_error_of_ours(tmp_path_factory, rubbis
     (folder / "i").write_bytes(raw[:start] + rubbish + raw[max(start, stop) :])
     (folder / "m").write_bytes(as_csv(SERVERS, TWO))
     try:
-        clusterdata2019(folder / "i", folder / "m")
+        read_clusterdata2019(folder / "i", folder / "m")
     except FairoptError as error:
         assert str(error)
 

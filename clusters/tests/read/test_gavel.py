@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairopt_clusters import read_gavel_throughputs
 
 import fairopt as fo
-from fairopt.datasets import gavel_throughputs
 from fairopt.errors import InvalidInstance
 
 PAIRS = {"('LM (batch size 5)', 1)": [1.0, 2.0]}
@@ -29,17 +29,17 @@ def written(folder: Path, data: Any) -> Path:
 
 def test_rates_by_type_of_job_and_of_device(tmp_path: Path) -> None:
     file = written(tmp_path, MEASURED)
-    assert gavel_throughputs(file).to_dict("index") == {
+    assert read_gavel_throughputs(file).to_dict("index") == {
         "A3C": {"k80": 2.5, "v100": 4.0},
         "LM (batch size 5)": {"k80": 10.0, "v100": 0.0},
     }
-    assert gavel_throughputs(file, gpus=2).to_dict("index") == {"LM (batch size 5)": {"k80": 0.0, "v100": 70.5}}
+    assert read_gavel_throughputs(file, gpus=2).to_dict("index") == {"LM (batch size 5)": {"k80": 0.0, "v100": 70.5}}
     earlier = written(tmp_path, {"p100": {"A3C": {"null": 3.0, "A3C": [1.0, 1.0]}}})
-    assert gavel_throughputs(earlier).to_dict("index") == {"A3C": {"p100": 3.0}}
+    assert read_gavel_throughputs(earlier).to_dict("index") == {"A3C": {"p100": 3.0}}
 
 
 def test_the_table_gives_an_instance_its_rates(tmp_path: Path) -> None:
-    rates = gavel_throughputs(written(tmp_path, MEASURED))
+    rates = read_gavel_throughputs(written(tmp_path, MEASURED))
     jobs = fo.Instance(
         [[1], [1]], [[1], [1]], task_limits=1, users=[*rates.index], servers=[*rates.columns], rates=rates
     )
@@ -63,4 +63,4 @@ def test_the_table_gives_an_instance_its_rates(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_wrong(tmp_path: Path, data: Any, gpus: int, message: str) -> None:
     with pytest.raises(InvalidInstance, match=message):
-        gavel_throughputs(written(tmp_path, data), gpus)
+        read_gavel_throughputs(written(tmp_path, data), gpus)

@@ -88,7 +88,7 @@ def test_queues_of_kueue_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     empty = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: empty}\nspec: {parentName: all}\n"
     file.write_text(clusters("a all 3 500m", "b all 1 500m", "c all 1 8") + empty)
-    tree = fo.datasets.queues(file)
+    tree = fc.read_queues(file)
     assert (tree.scheduler, [queue.name for queue in tree.queues]) == ("Kueue", ["all", "a", "b", "c", "empty"])
     assert tree.by_name["a"].guarantee == {"cpu": 0.5} and tree.by_name["a"].weight == 3
     tree = replace(tree, queues=tuple(replace(q, request={"cpu": 1}) if q.name == "c" else q for q in tree.queues))
@@ -103,14 +103,14 @@ def test_a_queue_in_two_cohorts_and_a_circle(tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     file.write_text(clusters("a x 1 1", "a y 1 1"))
     with pytest.raises(fo.errors.InvalidInstance, match=r"'a' is there twice; the other one is .*document 1"):
-        fo.datasets.queues(file)
+        fc.read_queues(file)
     cohort = "apiVersion: kueue.x-k8s.io/v1alpha1\nkind: Cohort\nmetadata: {name: %s}\nspec: {parent: %s}\n"
     file.write_text("---\n".join([cohort % ("x", "y"), cohort % ("y", "x")]))
     with pytest.raises(fo.errors.InvalidInstance, match="circle of parents, x -> y -> x"):
-        fo.datasets.queues(file)
+        fc.read_queues(file)
     file.write_text(clusters("a x -1 1"))
     with pytest.raises(fo.errors.InvalidInstance, match=r"spec\.fairSharing\.weight is -1; give a quantity >= 0"):
-        fo.datasets.queues(file)
+        fc.read_queues(file)
     file.write_text(clusters("a x 1 null"))
     with pytest.raises(fo.errors.InvalidInstance, match=r"flavors\[0\].resources\[0\].nominalQuota is missing; add it"):
-        fo.datasets.queues(file)
+        fc.read_queues(file)

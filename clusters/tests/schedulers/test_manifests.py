@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
@@ -22,7 +23,7 @@ def test_a_file_divides_as_its_tree(one: Deployed, tmp_path: Path) -> None:
     for _ in range(60):
         tree = drawn(rng, one, ("priority",) if one.scheduler == "YuniKorn" else ()).tree
         file.write_text(manifest(tree, annotations=one == Volcano("hdrf")))
-        read = fo.datasets.queues(file)
+        read = fc.read_queues(file)
         names = {re.split("[./]", queue.name)[-1]: queue for queue in read.queues}
         assert names.keys() == tree.by_name.keys()
         asks = {queue.name: queue.request for queue in tree.queues}

@@ -10,12 +10,14 @@ from functools import cache, partial
 from importlib import resources as package_files
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import UnknownName, nearest
+from fairopt.errors import InvalidInstance, UnknownName, nearest
 from fairopt.instance import Instance
 from fairopt.instances.library.answers import Answer
 from fairopt.instances.library.cases import Case
 from fairopt.instances.library.families import FAMILIES, made, parameters_of, summary_of
 from fairopt.runtime.lazy import later, pandas
+
+_OF_OPENB = ("cpu_milli", "memory_mib", "gpu_milli")  # resources of the trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +178,7 @@ class Library(Mapping[str, Case]):
         folder : path-like
             The folder of the trace, which is not part of fairopt.
         **options
-            As in `fairopt.datasets.openb`: ``pods``, ``capacity_scale``, ``backlog``.
+            Of its reader in fairopt-clusters: ``pods``, ``capacity_scale``, ``backlog``.
 
         Returns
         -------
@@ -186,6 +188,8 @@ class Library(Mapping[str, Case]):
         ------
         InvalidInstance
             If the folder has no such files.
+        MissingExtra
+            If fairopt-clusters is not installed.
 
         Examples
         --------
@@ -195,7 +199,9 @@ class Library(Mapping[str, Case]):
         ...
         fairopt.errors.InvalidInstance: ...
         """
-        instance = later("fairopt.datasets:openb")(folder, **options)
+        instance = later("fairopt.datasets:read")(folder, **options)
+        if instance.resources != _OF_OPENB:
+            raise InvalidInstance(f"{os.fspath(folder)} is not a folder of the openb trace; give such a folder")
         title = "Requests of the openb trace of a cluster of GPUs"
         data = {"instance": instance.to_dict()}
         return _unanswered("openb", "openb", os.fspath(folder), options, title, instance, data)

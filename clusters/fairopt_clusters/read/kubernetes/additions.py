@@ -16,10 +16,9 @@ from typing import Any
 
 from pydantic import Field
 
-from fairopt.io.documents import objects_of
-from fairopt.io.json_text import Name, Part, checked
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import Quantity, quantity
+from fairopt.io import Name, Notes, Part, checked, quantity
+from fairopt_clusters.read.amounts import Quantity
+from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.objects import PODS, Object, Pod, PodSpec, as_mapping, at, at_places, listed, part
 from fairopt_clusters.read.kubernetes.transformations import configurations_in
 from fairopt_clusters.read.kubernetes.unread import QUEUE, gangs_of

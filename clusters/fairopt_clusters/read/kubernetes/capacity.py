@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import NAME, by_requested, in_base_units
+from fairopt.io import Notes, in_base_units
+from fairopt_clusters.read.amounts import NAME, by_requested
 from fairopt_clusters.read.kubernetes.gpus import GPU, PARTS
 from fairopt_clusters.read.kubernetes.kueue import KueueObjects, ResourceFlavor, Template, Workload
 from fairopt_clusters.read.kubernetes.objects import Node, Pod, PodSpec

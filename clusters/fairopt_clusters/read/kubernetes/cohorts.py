@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
+from fairopt.io import shown
 from fairopt_clusters.read.kubernetes.kueue import ClusterQueue, Cohort, KueueObjects
 from fairopt_clusters.read.queues.cohorts import Quotas
 

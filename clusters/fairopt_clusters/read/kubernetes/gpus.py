@@ -14,10 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import quantity
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.io import Notes, quantity, shown
+from fairopt.runtime import Bool, Float
 from fairopt_clusters.read.kubernetes.kueue import Workload
 from fairopt_clusters.read.kubernetes.objects import Node, Pod, PodSpec
 from fairopt_clusters.read.slurm.devices import devices_of

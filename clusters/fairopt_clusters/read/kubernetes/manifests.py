@@ -13,10 +13,9 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import objects_of
-from fairopt.io.json_text import checked, shown
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import part_of, quantity
+from fairopt.io import Notes, checked, quantity, shown
+from fairopt_clusters.read.amounts import part_of
+from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import JOB_UID, LOCAL_QUEUE, KueueObjects, Template, Workload
 from fairopt_clusters.read.kubernetes.objects import add_unique, as_mapping, at_places, in_note, part

@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import AliasChoices, AliasPath, Field, ValidationInfo, field_validator, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import Objects
-from fairopt.io.json_text import Name, Part, checked, shown, shown_key
-from fairopt.io.quantities import Quantity
-from fairopt.runtime.progress import steps
+from fairopt.io import Name, Part, checked, shown, shown_key
+from fairopt.runtime import steps
+from fairopt_clusters.read.amounts import Quantity
+from fairopt_clusters.read.documents import Objects
 from fairopt_clusters.read.kubernetes.placement import HARD, Placement, Taint
 
 OF_SERVERS = ("DaemonSet", "Node")  # kinds of owners of pods that belong to servers

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part
+from fairopt.io import Part
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")

@@ -11,9 +11,8 @@ from typing import Literal
 import numpy as np
 
 from fairopt.errors import nearest
-from fairopt.io.json_text import shown
-from fairopt.io.notes import Notes
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.io import Notes, shown
+from fairopt.runtime import Bool, Float
 from fairopt_clusters.read.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     GROUP,

@@ -13,12 +13,17 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
-from fairopt.io.json_text import shown
-from fairopt.io.notes import Arguments, Notes, check_choice, counted
-from fairopt.io.quantities import capacity_of, in_units, unit_of
-from fairopt.io.text_files import about
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.io import Arguments, Notes, about, capacity_of, check_choice, counted, in_units, shown, unit_of
+from fairopt.runtime import Bool, Float
+from fairopt_clusters.read.documents import (
+    Document,
+    Objects,
+    data_in,
+    data_of_file,
+    document_of,
+    documents_in_folder,
+    objects_of,
+)
 from fairopt_clusters.read.kubernetes.additions import (
     Additions,
     FullQuotas,
@@ -65,7 +70,7 @@ _Objects = list[tuple[Mapping[str, Any], str]]
 
 @dataclass(frozen=True)
 class _Options:
-    """The options of `fairopt.datasets.kubernetes`.
+    """The options of `fairopt_clusters.read_kubernetes`.
 
     With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
     """
@@ -94,8 +99,8 @@ class _Options:
             )
 
 
-def read_kubernetes(nodes: Document | None, pods: Document, *kueue: Document | None, **given: Any) -> Arguments:
-    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
+def arguments_of_kubernetes(nodes: Document | None, pods: Document, *kueue: Document | None, **given: Any) -> Arguments:
+    """Read the output of kubectl; see `fairopt_clusters.read_kubernetes`. ``kueue`` are further outputs, or None."""
     options = _Options(**given)
     found_nodes = None if nodes is None else document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
@@ -126,7 +131,7 @@ def read_kubernetes(nodes: Document | None, pods: Document, *kueue: Document | N
 
 
 def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments:
-    """Read objects of any kinds, in one list or one alone, as `read_kubernetes` reads lists of one kind each."""
+    """Read objects of any kinds, in one list or one alone, as `arguments_of_kubernetes` reads lists of one kind."""
     options = _Options(**given)
     capacity = options.capacity
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
@@ -173,6 +178,18 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             others,
         )
     return Arguments(values, (name,), options.merge)
+
+
+def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) -> Arguments:
+    """Read documents of objects, as `read_list` with its options."""
+    return read_list(data_in(found, name, "expected objects of Kubernetes"), name, **given)
+
+
+def read_snapshot(path: Path, **given: Any) -> Arguments:
+    """Read a snapshot of KAI, as `read_list` with its options."""
+    name = os.fspath(path)
+    with about(name):
+        return read_list(data_of_file(path, "expected a snapshot of the KAI scheduler"), name, **given)
 
 
 def _of_other_queues(document: Mapping[str, Any]) -> bool:

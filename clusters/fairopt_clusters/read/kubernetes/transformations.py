@@ -11,10 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import part_of, quantity_at
-from fairopt.io.yaml_documents import documents_of_yaml
+from fairopt.io import Notes, documents_of_yaml, quantity_at, shown
+from fairopt_clusters.read.amounts import part_of
 from fairopt_clusters.read.kubernetes.kueue import Workload
 from fairopt_clusters.read.kubernetes.objects import Node, Pod, PodSpec
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairopt.io.json_text import shown_key
-from fairopt.io.notes import Notes
+from fairopt.io import Notes, shown_key
 from fairopt_clusters.read.kubernetes.objects import Pod, as_mapping, at_places, in_note, part
 from fairopt_clusters.read.queues.kubernetes_objects import LABELS
 

@@ -7,5 +7,5 @@
 * `kai`, `volcano`: Queue objects. `kueue`: ClusterQueues, Cohorts and Workloads.
   `cohorts`: what nodes of their trees have.
 * `yunikorn`: ``queues.yaml``, alone or in its ConfigMap.
-* `yarn`: ``fair-scheduler.xml``, ``capacity-scheduler.xml``. Accounts of Slurm are in `fairopt_clusters.read.slurm.accounts`.
+* `yarn`: ``fair-scheduler.xml``, ``capacity-scheduler.xml``. Accounts of Slurm are in `read.slurm.accounts`.
 """

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import number, part_of
+from fairopt.io import shown
+from fairopt_clusters.read.amounts import number, part_of
 from fairopt_clusters.read.queues.tree import Queue
 
 GROUPS = ("scheduling.run.ai", "kai.scheduler")

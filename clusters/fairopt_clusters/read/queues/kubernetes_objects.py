@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown, shown_key
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import part_of
-from fairopt.io.yaml_documents import documents_of_yaml
+from fairopt.io import Notes, documents_of_yaml, shown, shown_key
+from fairopt_clusters.read.amounts import part_of
 from fairopt_clusters.read.queues import kai, volcano, yunikorn
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 

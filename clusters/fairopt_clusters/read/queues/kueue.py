@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fairopt.io.json_text import checked, shown
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import in_units
+from fairopt.io import Notes, checked, in_units, shown
 from fairopt_clusters.read.kubernetes.kueue import GROUP, ClusterQueue, Cohort, Preemption, read_kueue
 from fairopt_clusters.read.kubernetes.kueue import Workload as Submitted
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairopt.io.notes import Notes
-from fairopt.io.quantities import in_units
+from fairopt.io import Notes, in_units
 from fairopt_clusters.quotas.quota import matching
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.gpus import with_parts_of_gpus

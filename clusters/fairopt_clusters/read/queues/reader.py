@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import data_of_file, data_of_text, documents_in_folder, objects_of
-from fairopt.io.files import SNAPSHOT
-from fairopt.io.json_text import shown
-from fairopt.io.text_files import read_text
-from fairopt.io.yaml_documents import documents_of_yaml
+from fairopt.io import documents_of_yaml, read_text, shown
+from fairopt_clusters.read.documents import data_of_file, data_of_text, documents_in_folder, objects_of
+from fairopt_clusters.read.kinds import SNAPSHOT
 from fairopt_clusters.read.queues import kueue, yarn
 from fairopt_clusters.read.queues.kubernetes_objects import LABELS, trees_of_objects
 from fairopt_clusters.read.queues.pods import with_work
@@ -104,26 +102,42 @@ def _documents(text: str, name: str) -> list[tuple[Any, str]]:
     return [(data, f"document {number}" if len(found) > 1 else "") for data, number in found]
 
 
-def refuse_text(path: Path) -> None:
-    """Say what a file of queues or servers alone holds, and what is missing; nothing of other files."""
+def is_file_alone(path: Path, kinds: Sequence[str]) -> bool:
+    """Whether a text holds queues, or servers of Slurm, without jobs."""
+    return path.is_file() and _alone_in_file(path) is not None
+
+
+def refuse_file(path: Path, **given: Any) -> NoReturn:
+    """Say what a file of queues or servers alone holds, and what is missing."""
+    raise _alone_in_file(path) or AssertionError(path)
+
+
+def _alone_in_file(path: Path) -> InvalidInstance | None:
     from fairopt_clusters.read.slurm.texts import document_of_text
 
     name, text = os.fspath(path), read_text(path, _EXPECTED)
     if (tree := tree_of_text(text, name)) is not None:
-        raise without_jobs(tree, name, False)
+        return without_jobs(tree, name, False)
     found = document_of_text(text, name)
-    if found is not None and "nodes" in found:
-        n = len(found["nodes"])
-        raise InvalidInstance(
-            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
-            "(squeue --json) in the same folder, and give the folder"
-        )
+    if found is None or "nodes" not in found:
+        return None
+    n = len(found["nodes"])
+    return InvalidInstance(
+        f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
+        "(squeue --json) in the same folder, and give the folder"
+    )
 
 
-def refuse_document(data: Mapping[str, Any], name: str) -> None:
-    """The same of a document of JSON or YAML that is no list of objects."""
-    if "kind" not in data and (tree := tree_of_documents([(data, name)])) is not None:
-        raise without_jobs(tree, name, False)
+def are_documents_alone(found: Sequence[tuple[Any, str]], options: Mapping[str, Any]) -> bool:
+    """Whether a document of JSON or YAML that is no list of objects holds queues."""
+    data = found[0][0]
+    return len(found) == 1 and isinstance(data, dict) and "kind" not in data and tree_of_documents(found) is not None
+
+
+def refuse_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) -> NoReturn:
+    """Say what a document of queues alone holds, and what is missing."""
+    tree = tree_of_documents([(data, name) for data, _ in found])
+    raise without_jobs(tree, name, False) if tree is not None else AssertionError(name)
 
 
 def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:

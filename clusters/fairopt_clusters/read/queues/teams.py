@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.notes import Notes
+from fairopt.io import Notes
 from fairopt_clusters.quotas.quota import matching
 from fairopt_clusters.read.queues.tree import ALL, QueueTree
 from fairopt_clusters.read.secured import Limit, Owed, Quota, Users, fitting, guarantees_of, members_of

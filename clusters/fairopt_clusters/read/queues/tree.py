@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.json_text import shown
+from fairopt.io import shown
 
 ALL = "*"  # as a resource of parts: each of them
 DEEPEST = 100  # levels of queues
@@ -50,7 +50,7 @@ class Queue:
 
     Examples
     --------
-    >>> from fairopt.datasets import Queue
+    >>> from fairopt_clusters import Queue
     >>> Queue("vision", "research", weight=2, guarantee={"gpu": 8}).guarantee["gpu"]
     8
     """
@@ -107,7 +107,7 @@ class QueueTree:
 
     Examples
     --------
-    >>> from fairopt.datasets import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> tree = QueueTree("KAI", (Queue("ml"), Queue("nlp", "ml", guarantee={"gpu": 8}), Queue("vision", "ml", 2.0)))
     >>> tree.above("vision"), [queue.name for queue in tree.leaves]
     (['ml'], ['nlp', 'vision'])
@@ -172,7 +172,7 @@ class QueueTree:
 
         Examples
         --------
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> QueueTree("KAI", (Queue("a"), Queue("b", "a"), Queue("c", "b"))).above("c")
         ['b', 'a']
         """
@@ -191,7 +191,7 @@ class QueueTree:
 
         Examples
         --------
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> QueueTree("YuniKorn", (Queue("root.dev"), Queue("root.dev.a", "root.dev"))).named("a")
         'root.dev.a'
         """
@@ -206,7 +206,7 @@ class QueueTree:
 
         Examples
         --------
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> parts = {"guarantee_parts": {"*": 0.5}, "limit_parts": {"*": 0.8}}
         >>> tree = QueueTree("YARN", (Queue("ml", **parts), Queue("nlp", "ml", limit_parts={"*": 0.25})))
         >>> [(one.guarantee, one.limit) for one in tree.within({"cpu": 40}).queues]
@@ -240,7 +240,7 @@ class QueueTree:
 
         Examples
         --------
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> QueueTree("KAI", (Queue("a", guarantee={"gpu": 6}), Queue("b", guarantee={"gpu": 2}))).total()
         {'gpu': 8}
         """
@@ -254,7 +254,7 @@ class QueueTree:
 
         Examples
         --------
-        >>> from fairopt.datasets import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> QueueTree("KAI", (Queue("a"), Queue("b", "a"))).described()
         '2 queues of KAI in 2 levels'
         """

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import number, part_of, quantities
+from fairopt.io import shown
+from fairopt_clusters.read.amounts import number, part_of, quantities
 from fairopt_clusters.read.queues.tree import DEEPEST, Queue
 
 GROUPS = ("scheduling.volcano.sh", "scheduling.incubator.k8s.io")

@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import number, usual
+from fairopt.io import shown
+from fairopt_clusters.read.amounts import number, usual
 from fairopt_clusters.read.queues.tree import ALL, Queue, QueueTree
 
 _DEEPEST = 100  # levels

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
-from fairopt.io.quantities import part_of, quantities
+from fairopt.io import shown
+from fairopt_clusters.read.amounts import part_of, quantities
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 
 LABELS = ("yunikorn.apache.org/queue", "queue")

@@ -5,23 +5,34 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.files import place_of
-from fairopt.io.jobs import JobArguments, distinct, in_order
-from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
-from fairopt.io.notes import Notes, check_choice
-from fairopt.io.tables import InputTable, check_columns, short
-from fairopt.io.text_files import read_text
-from fairopt.io.times import duration_seconds, seconds_of
-from fairopt.runtime.progress import steps
+from fairopt.io import (
+    InputTable,
+    JobArguments,
+    Notes,
+    Part,
+    check_choice,
+    check_columns,
+    checked,
+    distinct,
+    in_order,
+    read_json_text,
+    read_text,
+    seconds_of,
+    short,
+    shown,
+    shown_key,
+)
+from fairopt.runtime import steps
 from fairopt_clusters.read.slurm.devices import ANY, is_slice
 from fairopt_clusters.read.slurm.fields import (
     Amounts,
@@ -36,11 +47,12 @@ from fairopt_clusters.read.slurm.fields import (
 )
 
 if TYPE_CHECKING:
-    from fairopt.instance import Instance
+    from fairopt import Instance
 
 _EXPECTED = "expected the output of sacct --json, or of sacct -P with a header"
 _NEVER = {"", "Unknown", "None", "N/A"}
 _GIB = {"KiB": 2.0**20, "MiB": 2.0**10, "GiB": 1.0, "TiB": 2.0**-10, "MB": 1.073741824e3, "GB": 1.073741824}
+_LASTS = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d\d(?:\.\d{1,9})?)")
 _STEP = re.compile(r"[^.]*\.")
 
 
@@ -59,18 +71,23 @@ class _Record:
     amounts: Amounts = field(default_factory=Amounts)
 
 
-def is_accounting(path: str | os.PathLike[str]) -> bool:
+def is_accounting(path: Path, kinds: Sequence[str]) -> bool:
     """Whether a file is output of sacct: JSON, or a first line with ``|`` and without commas."""
-    place = place_of(path)
-    if place.is_dir():
+    if path.is_dir():
         return False
-    text = read_text(place, "expected a CSV table of jobs, or output of sacct").lstrip()
+    text = read_text(path, "expected a CSV table of jobs, or output of sacct").lstrip()
     first = text.partition("\n")[0]
     return text.startswith("{") or ("|" in first and "," not in first)
 
 
-def read_accounting(path: str | os.PathLike[str], servers: Instance, notes: Notes, users: str) -> JobArguments:
-    """Read jobs as `fairopt.online.read_jobs` describes them."""
+def read_accounting(path: str | os.PathLike[str], servers: Instance, notes: Notes, users: str = "user") -> JobArguments:
+    """Read jobs that ran.
+
+    A job arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``; its account is its team. On k
+    servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without it, of ``AllocTRES``), which may share a
+    server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran or fit on no
+    servers, and steps are left out, with a note. Partitions and reservations are not modelled.
+    """
     check_choice("users", users, ("user", "account"))
     name = os.fspath(path)
     text = read_text(path, _EXPECTED)
@@ -348,3 +365,18 @@ def _of_json(path: str | os.PathLike[str], name: str) -> Iterator[_Record]:
             max(job.allocation_nodes or int(amounts.plain.get("node", 0)), 1),
             amounts,
         )
+
+
+def duration_seconds(text: str) -> float | None:
+    """A duration ``[[days-]hours:]minutes:seconds`` in seconds; None for other text.
+
+    Examples
+    --------
+    >>> duration_seconds("1-02:00:30"), duration_seconds("05:00"), duration_seconds("UNLIMITED")
+    (93630.0, 300.0, None)
+    """
+    match = _LASTS.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

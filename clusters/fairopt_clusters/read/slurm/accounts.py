@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, shown
-from fairopt.io.notes import Notes
+from fairopt.io import Notes, Part, checked, shown
 from fairopt_clusters.read.queues.teams import labels_of, note_rest
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, tres, tres_of_list, whole

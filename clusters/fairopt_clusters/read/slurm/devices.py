@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.io.notes import Notes
-from fairopt.runtime.arrays import Bool
+from fairopt.io import Notes
+from fairopt.runtime import Bool
 from fairopt_clusters.read.slurm.fields import Amounts, Key
 
 UNNAMED = "unnamed GPU"  # the type of GPUs without one

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import PlainValidator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, shown
+from fairopt.io import Part, shown
 
 # NO_VAL16 and NO_VAL of slurm.h (INFINITE is above them); versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}

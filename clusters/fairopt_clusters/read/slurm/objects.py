@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Name, Part, checked, shown, shown_key
-from fairopt.io.notes import Notes
-from fairopt.runtime.progress import steps
+from fairopt.io import Name, Notes, Part, checked, shown, shown_key
+from fairopt.runtime import steps
 from fairopt_clusters.read.slurm.fields import (
     Amounts,
     ArrayTasks,

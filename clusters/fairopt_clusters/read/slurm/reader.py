@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import Document, document_of
-from fairopt.io.json_text import shown
-from fairopt.io.notes import Arguments, Notes, check_choice
-from fairopt.io.quantities import NAME, by_requested, capacity_of
-from fairopt.io.text_files import about
-from fairopt.runtime.arrays import Bool
-from fairopt.runtime.hostlists import hosts, names_of
+from fairopt.io import Arguments, Notes, about, capacity_of, check_choice, shown
+from fairopt.runtime import Bool, hosts, names_of
+from fairopt_clusters.read.amounts import NAME, by_requested
+from fairopt_clusters.read.documents import Document, document_of
 from fairopt_clusters.read.queues.teams import owed_to
 from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.read.slurm.accounts import teams_of, tree_of, without_share
@@ -38,7 +35,7 @@ _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 @dataclass(frozen=True)
 class _Options:
-    """The options of `fairopt.datasets.slurm`.
+    """The options of `fairopt_clusters.read_slurm`.
 
     With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
     others.
@@ -55,8 +52,10 @@ class _Options:
         check_choice("users", self.users, _OWNERS)
 
 
-def read_slurm(nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
+def arguments_of_slurm(
+    nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any
+) -> Arguments:
+    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`."""
     options = _Options(**given)
     tree = None if options.users != "account" else associations
     return _arguments(
@@ -67,8 +66,9 @@ def read_slurm(nodes: Document | None, jobs: Document, associations: Document | 
     )
 
 
-def read_together(document: dict[str, Any], name: str, **given: Any) -> Arguments:
+def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
+    document = found[0][0]
     options, named = _Options(**given), (document, name)
     tree = named if "associations" in document and options.users == "account" else None
     return _arguments(named if "nodes" in document else None, named, tree, options)

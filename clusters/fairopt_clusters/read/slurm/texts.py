@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import YAML, Document, document_of
-from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.notes import Notes
-from fairopt.io.text_files import is_path, read_text
-from fairopt.runtime.hostlists import names_of
+from fairopt.io import Notes, is_path, json_of_text, read_text, shown
+from fairopt.runtime import names_of
+from fairopt_clusters.read.documents import YAML, Document, document_of
 from fairopt_clusters.read.slurm import accounts
 from fairopt_clusters.read.slurm.fields import whole
 

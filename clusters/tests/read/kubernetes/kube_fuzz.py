@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fairopt_clusters import read_kubernetes
 from kube_cluster import GPU_TOLERATION, container, daemon, node, pod, required
 
-from fairopt.datasets import kubernetes
 from fairopt.errors import FairoptError
 
 VALUES: list[Any] = [
@@ -240,7 +240,7 @@ def run(number: int, seed: int = 0) -> Counter[str]:
                 file.write_bytes(damaged(texts[which], draw))
                 sources[which] = file
             try:
-                kubernetes(*sources, **options)
+                read_kubernetes(*sources, **options)
                 outcomes["an instance"] += 1
             except FairoptError as error:
                 if len(str(error)) > 2000:

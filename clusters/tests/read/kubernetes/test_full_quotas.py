@@ -2,6 +2,7 @@
 
 import json
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 
@@ -53,7 +54,7 @@ NODES = listed(node("g0"), node("g1"))
 
 
 def read(*items, **options):
-    return fo.datasets.kubernetes(NODES, listed(*(i for i in items if i["kind"] == "Pod")), **options)
+    return fc.read_kubernetes(NODES, listed(*(i for i in items if i["kind"] == "Pod")), **options)
 
 
 def with_quotas(items, *quotas, **options):

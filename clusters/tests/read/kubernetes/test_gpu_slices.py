@@ -1,5 +1,6 @@
 """Slices of GPUs that servers offer under the name of whole ones, and GPUs of several models."""
 
+import fairopt_clusters as fc
 import pytest
 from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.gpus import slice_of
@@ -35,7 +36,7 @@ SLICED = node("m0", 56, nvidia_com__gpu_product=MIG, nvidia_com__mig_strategy="s
 
 
 def read(nodes, items):
-    return fo.datasets.kubernetes({"kind": "List", "items": nodes}, {"kind": "List", "items": items})
+    return fc.read_kubernetes({"kind": "List", "items": nodes}, {"kind": "List", "items": items})
 
 
 @pytest.mark.parametrize(

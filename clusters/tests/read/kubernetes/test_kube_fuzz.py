@@ -3,11 +3,11 @@
 import json
 
 import kube_fuzz
+from fairopt_clusters import read_kubernetes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kube_cluster import container
 
-from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
@@ -24,7 +24,7 @@ DATA = st.recursive(
 
 def read(nodes, pods, **options):
     try:
-        assert isinstance(kubernetes(nodes, pods, **options), Instance)
+        assert isinstance(read_kubernetes(nodes, pods, **options), Instance)
     except InvalidInstance as error:
         assert 0 < len(str(error)) < 2000
 
@@ -62,6 +62,6 @@ def test_no_bytes_raise_anything_but_our_errors(tmp_path, draw, noise, which):
 
 
 def test_what_the_fuzzing_starts_from_is_right():
-    assert kubernetes(*kube_fuzz.small()).teams["team"] == ("ml", "web")
+    assert read_kubernetes(*kube_fuzz.small()).teams["team"] == ("ml", "web")
     outcomes = kube_fuzz.run(300, seed=5)
     assert min(outcomes["an instance"], outcomes["refused"]) > 30

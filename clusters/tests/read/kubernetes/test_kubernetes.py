@@ -7,14 +7,13 @@ import random
 import kube_oracle
 import numpy as np
 import pytest
-from fairopt_clusters import quotas_of
+from fairopt_clusters import quotas_of, read_kubernetes
 from kube_cluster import GPU, cluster, container, node, pod
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
 
 RESOURCES = ["cpu", "memory", "ephemeral-storage", GPU]
@@ -37,7 +36,7 @@ def by_team(item):
 @pytest.mark.parametrize(("users", "owner_of"), [("namespace", by_namespace), ("label:team", by_team)])
 def test_the_reader_finds_what_the_oracle_finds(users, owner_of, tasks, seed):
     nodes, pods = cluster(seed)
-    instance = kubernetes(nodes, pods, users=users, tasks=tasks, merge=False)
+    instance = read_kubernetes(nodes, pods, users=users, tasks=tasks, merge=False)
     truth = kube_oracle.answer(nodes, pods, RESOURCES, owner_of, by_shape=tasks == "shapes")
     assert instance.resources == tuple(RESOURCES)
     assert set(instance.servers) == set(truth["capacities"]) and len(instance.servers) == 40
@@ -74,16 +73,16 @@ def repr_key(user):
 
 def test_files_and_parsed_data_give_the_same(files, documents):
     nodes, pods = files
-    assert kubernetes(*documents) == kubernetes(nodes, str(pods)) == kubernetes(str(nodes), documents[1])
+    assert read_kubernetes(*documents) == read_kubernetes(nodes, str(pods)) == read_kubernetes(str(nodes), documents[1])
 
 
 def test_the_order_of_lists_makes_no_difference_but_to_the_order_of_servers(documents):
     nodes, pods = (copy.deepcopy(d) for d in documents)
     for seed in range(3):
         random.Random(seed).shuffle(pods["items"])
-        assert kubernetes(nodes, pods) == kubernetes(*documents)
+        assert read_kubernetes(nodes, pods) == read_kubernetes(*documents)
     random.Random(0).shuffle(nodes["items"])
-    other, one = kubernetes(nodes, pods, merge=False), kubernetes(*documents, merge=False)
+    other, one = read_kubernetes(nodes, pods, merge=False), read_kubernetes(*documents, merge=False)
     order = [other.servers.index(name) for name in one.servers]
     assert_array_equal(other.capacities[order], one.capacities)
     assert_array_equal(other.eligible[:, order], one.eligible)
@@ -91,13 +90,13 @@ def test_the_order_of_lists_makes_no_difference_but_to_the_order_of_servers(docu
 
 
 def test_identical_servers_share_a_row(documents):
-    merged = kubernetes(*documents)
-    assert merged == kubernetes(*documents, merge=False).merged()
+    merged = read_kubernetes(*documents)
+    assert merged == read_kubernetes(*documents, merge=False).merged()
     assert (int(merged.counts.sum()), merged.n_servers) == (40, 6)
 
 
 def test_units_types_and_labels_are_those_of_the_cluster(documents):
-    instance = kubernetes(*documents, tasks="mean")
+    instance = read_kubernetes(*documents, tasks="mean")
     assert instance.resource_titles == ("cpu (core)", "memory (GiB)", "ephemeral-storage (GiB)", GPU)
     assert set(instance.server_types) == {"general.16", "memory.32", "gpu-large.96", "gpu-small.48"}
     assert instance.users == (
@@ -114,7 +113,7 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
 
 
 def test_everything_left_out_is_counted_in_notes(documents):
-    assert kubernetes(*documents, users="label:team", tasks="mean").notes == (
+    assert read_kubernetes(*documents, users="label:team", tasks="mean").notes == (
         "45 finished pods were left out (such as ci/build-1000)",
         "1 server cordoned or not ready was left out (memory-09)",
         "20 pods without any request were left out (such as default/toy-0)",
@@ -145,7 +144,7 @@ def changed(item, *path, **values):
 
 
 def test_named_resources_are_shared_and_no_others():
-    instance = kubernetes(listed(NODE), listed(POD), resources=["memory", "pods"])
+    instance = read_kubernetes(listed(NODE), listed(POD), resources=["memory", "pods"])
     assert instance.resources == ("memory", "pods")
     assert_array_equal(instance.demands, [[1, 1]])
     assert_array_equal(instance.capacities, [[60, 110]])
@@ -153,14 +152,14 @@ def test_named_resources_are_shared_and_no_others():
 
 def test_a_pod_counts_as_one_pod_even_if_it_requests_nothing_else():
     silent = pod("toys", "toy-1", {"containers": [container()]})
-    instance = kubernetes(listed(NODE), listed(POD, silent), resources=["cpu", "pods"])
+    instance = read_kubernetes(listed(NODE), listed(POD, silent), resources=["cpu", "pods"])
     assert instance.teams["team"] == ("toys", "web")
     assert_array_equal(instance.demands, [[0, 1], [1, 1]])
 
 
 def test_pods_without_a_request_for_named_resources_are_left_out():
     other = pod("web", "site-2", {"containers": [container({"memory": "1Gi"})]})
-    instance = kubernetes(listed(NODE), listed(POD, other), resources=["cpu"])
+    instance = read_kubernetes(listed(NODE), listed(POD, other), resources=["cpu"])
     assert instance.notes == ("1 pod without a request for cpu was left out (web/site-2)",)
 
 
@@ -185,7 +184,7 @@ def test_capacity_below_nothing_is_nothing_and_said(bound):
         "sys", "agent-1", {"containers": [container({"cpu": "99"})], **where}, ownerReferences=[{"kind": "DaemonSet"}]
     )
     other = changed(node("n2", "general.16", "zone-a"))
-    instance = kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
+    instance = read_kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
     assert instance.capacities[:, 0].tolist() == [0, 15.89]
     assert "1 capacity below 0 after these pods were subtracted: set to 0 (cpu of n1)" in instance.notes
     assert instance.eligible.tolist() == [[False, True]]
@@ -198,43 +197,43 @@ def test_a_static_pod_is_known_by_its_annotation_alone():
         {"containers": [container({"cpu": "890m"})], "nodeName": "n1"},
         annotations={"kubernetes.io/config.mirror": "x"},
     )
-    instance = kubernetes(listed(NODE), listed(POD, static))
+    instance = read_kubernetes(listed(NODE), listed(POD, static))
     assert (instance.teams["team"], instance.capacities[0, 0]) == (("web",), 15)
 
 
 def test_running_pods_have_no_claim_to_their_server():
     running = changed(POD, "spec", nodeName="n1")
     nodes = listed(NODE, node("n2", "general.16", "zone-b"))
-    found = kubernetes(nodes, listed(running))
+    found = read_kubernetes(nodes, listed(running))
     assert found.held.tolist() == [[1]]
-    assert found.replace(held=[[0]]) == kubernetes(nodes, listed(POD))
+    assert found.replace(held=[[0]]) == read_kubernetes(nodes, listed(POD))
 
 
 def test_a_node_without_allocatable_has_its_capacity_and_one_without_either_is_left_out():
     capacity = changed(NODE, "status", allocatable=None, capacity={"cpu": "7", "memory": "8Gi"})
     nothing = changed(node("n0", "general.16", "z"), status=None)
-    instance = kubernetes(listed(capacity, nothing), listed(POD))
+    instance = read_kubernetes(listed(capacity, nothing), listed(POD))
     assert_array_equal(instance.capacities, [[7, 8]])
     assert instance.notes == (
         "1 server without status.allocatable was left out (n0)",
         "1 server without status.allocatable: assumed to have status.capacity",
     )
     with pytest.raises(InvalidInstance, match=r"no servers to share; 1 server without status.allocatable was left"):
-        kubernetes(listed(nothing), listed(POD))
+        read_kubernetes(listed(nothing), listed(POD))
 
 
 def test_types_are_given_only_where_all_servers_have_one():
     bare = changed(node("n2", "general.16", "z"), "metadata", labels={})
-    assert kubernetes(listed(NODE, bare), listed(POD)).server_types is None
+    assert read_kubernetes(listed(NODE, bare), listed(POD)).server_types is None
 
 
 def test_the_same_name_in_two_namespaces_is_fine_and_twice_in_one_is_not():
     same = changed(POD, "metadata", namespace="shop")
-    assert kubernetes(listed(NODE), listed(POD, same)).teams["team"] == ("shop", "web")
+    assert read_kubernetes(listed(NODE), listed(POD, same)).teams["team"] == ("shop", "web")
     with pytest.raises(InvalidInstance, match=r"pods: items\[2\] .* pods: items\[0\] .* both named 'web/site-1'"):
-        kubernetes(listed(NODE), listed(POD, same, POD))
+        read_kubernetes(listed(NODE), listed(POD, same, POD))
     with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] .* and nodes: items\[0\] .* are both named 'n1'"):
-        kubernetes(listed(NODE, NODE), listed(POD))
+        read_kubernetes(listed(NODE, NODE), listed(POD))
 
 
 def test_rules_that_are_not_modelled_are_counted():
@@ -255,14 +254,14 @@ def test_rules_that_are_not_modelled_are_counted():
             name="f",
         ),
     )
-    (note,) = kubernetes(listed(NODE), pods).notes
+    (note,) = read_kubernetes(listed(NODE), pods).notes
     assert note.startswith("4 pods with required rules") and note.endswith("not modelled (such as web/b)")
 
 
 @pytest.mark.parametrize("kind", ["List", "PodList", None])
 def test_lists_of_any_kind_and_single_objects_are_read(kind):
     pods = {"kind": kind, "items": [changed(POD, kind=None)]}
-    assert kubernetes(NODE, pods) == kubernetes(listed(NODE), POD)
+    assert read_kubernetes(NODE, pods) == read_kubernetes(listed(NODE), POD)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -298,7 +297,7 @@ def test_lists_of_any_kind_and_single_objects_are_read(kind):
 )
 def test_bad_documents_are_refused_with_place_value_and_fix(nodes, pods, words):
     with pytest.raises(InvalidInstance, match=words):
-        kubernetes(nodes, pods)
+        read_kubernetes(nodes, pods)
 
 
 def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
@@ -308,7 +307,7 @@ def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
     file = tmp_path / "pods.json"
     file.write_text(json.dumps(pods))
     with pytest.raises(InvalidInstance) as caught:
-        kubernetes(listed(NODE), file)
+        read_kubernetes(listed(NODE), file)
     place = "items[3] (default/p3).spec.containers[0].resources.requests.cpu"
     assert str(caught.value) == f'{file}: {place} is "-1"; give a quantity >= 0'
 
@@ -331,12 +330,12 @@ def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
 )
 def test_impossible_options_are_refused(options, words):
     with pytest.raises(InvalidInstance, match=words):
-        kubernetes(listed(NODE), listed(POD), **options)
+        read_kubernetes(listed(NODE), listed(POD), **options)
 
 
 def test_pods_without_any_labels_are_shared_by_namespace_only():
     with pytest.raises(InvalidInstance, match=r"has a label 'team'; they have no labels at all"):
-        kubernetes(listed(NODE), listed(changed(POD, "metadata", labels=None)), users="label:team")
+        read_kubernetes(listed(NODE), listed(changed(POD, "metadata", labels=None)), users="label:team")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"items": [', "\ufeff", "x" * 100])
@@ -344,12 +343,12 @@ def test_files_that_are_no_json_objects_are_refused(tmp_path, content):
     file = tmp_path / "nodes.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(InvalidInstance, match=r"nodes\.json"):
-        kubernetes(file, listed(POD))
+        read_kubernetes(file, listed(POD))
 
 
 def test_text_is_no_path():
     with pytest.raises(InvalidInstance, match=r"nodes is JSON text, not the name of a file; pass json.loads"):
-        kubernetes(json.dumps(listed(NODE)), listed(POD))
+        read_kubernetes(json.dumps(listed(NODE)), listed(POD))
 
 
 def test_pods_with_a_node_are_held_there_even_while_they_start():
@@ -358,15 +357,15 @@ def test_pods_with_a_node_are_held_there_even_while_they_start():
     starting = changed(starting, "spec", nodeName="n2")
     waiting = pod("web", "site-3", POD["spec"])
     nodes = listed(NODE, node("n2", "general.16", "zone-b"))
-    found = kubernetes(nodes, listed(running, starting, waiting), merge=False)
+    found = read_kubernetes(nodes, listed(running, starting, waiting), merge=False)
     assert (found.servers, found.held.tolist(), found.task_limits.tolist()) == (("n1", "n2"), [[1, 1]], [3])
-    merged = kubernetes(nodes, listed(running, starting, waiting))
+    merged = read_kubernetes(nodes, listed(running, starting, waiting))
     assert (merged.servers, merged.held.tolist()) == (("n[1-2]",), [[2]])
 
 
 def test_pods_on_servers_that_do_not_count_wait():
     running = changed(POD, "spec", nodeName="n9")
-    found = kubernetes(listed(NODE), listed(running))
+    found = read_kubernetes(listed(NODE), listed(running))
     assert not found.held.any()
     assert "1 pod on servers that do not count counts as waiting (web/site-1)" in found.notes
 
@@ -382,12 +381,12 @@ def test_pods_on_servers_that_do_not_count_wait():
 def test_a_server_cordoned_or_not_ready_counts_with_what_runs_there_for_the_pods_that_run_there(place, how):
     cordoned = changed(node("n2", "general.16", "zone-b"), *place, **how)
     running, waiting = changed(POD, "spec", nodeName="n2"), pod("web", "site-2", POD["spec"])
-    found = kubernetes(listed(NODE, cordoned), listed(running, waiting), merge=False)
+    found = read_kubernetes(listed(NODE, cordoned), listed(running, waiting), merge=False)
     assert "1 server cordoned or not ready counts with what runs there, for the pods that run there (n2)" in found.notes
     assert found.servers == ("n1", "n2") and found.capacities[1].tolist() == [1, 1]
     assert found.held_units.sum(axis=0).tolist() == [1, 1] and found.task_limits.sum() == 2
     assert sorted(found.eligible.tolist()) == [[True, False], [True, True]]
-    assert kubernetes(listed(NODE, cordoned), listed(waiting)).servers == ("n1",)
+    assert read_kubernetes(listed(NODE, cordoned), listed(waiting)).servers == ("n1",)
 
 
 def test_what_runs_on_a_cordoned_server_counts_first_for_its_namespace():
@@ -396,7 +395,7 @@ def test_what_runs_on_a_cordoned_server_counts_first_for_its_namespace():
     small = changed(NODE, "status", allocatable={"cpu": "1", "memory": "4Gi"})
     running = changed(POD, "spec", nodeName="n2")
     waiting = [pod(space, f"more-{k}", POD["spec"]) for space in ("web", "ml") for k in range(3)]
-    found = kubernetes(listed(small, cordoned), listed(running, *waiting))
+    found = read_kubernetes(listed(small, cordoned), listed(running, *waiting))
     tasks = fo.HDRF().allocate(found).tasks
     assert {team: tasks[found.teams.names[team]].sum() for team in ("web", "ml")} == pytest.approx({"web": 1, "ml": 1})
 
@@ -423,7 +422,7 @@ def sharing(number, space="web", **annotations):
     ],
 )
 def test_parts_of_gpus_are_counted(annotations, asked, whole):
-    found = kubernetes(listed(gpu_node("n1", 1, 46068)), listed(*sharing(asked, **annotations)))
+    found = read_kubernetes(listed(gpu_node("n1", 1, 46068)), listed(*sharing(asked, **annotations)))
     assert found.resources == ("cpu", "nvidia.com/gpu") and found.task_limits.tolist() == [asked]
     assert fo.DRF().allocate(found, integral=True).tasks.tolist() == [whole]
     said = f"{asked} pods with a part of a GPU: the GPUs of a server are one amount, and a part may lie on two"
@@ -434,18 +433,18 @@ def test_memory_of_a_gpu_is_a_part_of_that_of_the_server_or_of_the_smallest():
     nodes = [gpu_node("n1", 1, 40000), gpu_node("n2", 1, 80000)]
     (waits,) = sharing(1, **{"gpu-memory": "20000"})
     runs = changed(waits, "spec", nodeName="n2")
-    made = kubernetes(listed(*nodes), listed(waits))
+    made = read_kubernetes(listed(*nodes), listed(waits))
     assert made.demands[0, 1] == 0.5
     assert "1 pod with a part of a GPU's memory counts as on the smallest GPU (web/part-0)" in made.notes
-    assert kubernetes(listed(*nodes), listed(runs)).demands[0, 1] == 0.25
-    plain = kubernetes(listed(gpu_node("n1", 1)), listed(waits))
+    assert read_kubernetes(listed(*nodes), listed(runs)).demands[0, 1] == 0.25
+    plain = read_kubernetes(listed(gpu_node("n1", 1)), listed(waits))
     assert plain.demands[0, 1] == 1
     assert any(note.startswith("1 pod with gpu-memory counts as on a whole GPU: no server has") for note in plain.notes)
 
 
 def test_pods_that_reserve_gpus_for_others_are_left_out():
     whole = pod("kai-resource-reservation", "gpu-1", {"containers": [container({"nvidia.com/gpu": "1"})]})
-    made = kubernetes(listed(gpu_node("n1", 1)), listed(whole, *sharing(1, **{"gpu-fraction": "0.5"})))
+    made = read_kubernetes(listed(gpu_node("n1", 1)), listed(whole, *sharing(1, **{"gpu-fraction": "0.5"})))
     assert made.demands.tolist() == [[0.01, 0.5]]
     said = "1 pod of kai-resource-reservation, for GPUs that others share, was left out"
     assert any(note.startswith(said) for note in made.notes)
@@ -454,13 +453,13 @@ def test_pods_that_reserve_gpus_for_others_are_left_out():
 @pytest.mark.parametrize("value", ["half", "0", "-1", "", None])
 def test_a_part_that_is_no_number_is_refused(value):
     with pytest.raises(InvalidInstance, match="the annotation gpu-fraction of pod web/part-0 is"):
-        kubernetes(listed(gpu_node("n1", 1)), listed(*sharing(1, **{"gpu-fraction": value})))
+        read_kubernetes(listed(gpu_node("n1", 1)), listed(*sharing(1, **{"gpu-fraction": value})))
 
 
 def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_would(tmp_path):
     server = changed(NODE, "status", "allocatable", pods="110", cpu="64")
     pods = [pod("web", f"small-{k}", {"containers": [container({"cpu": "10m"})]}) for k in range(400)]
-    made = kubernetes(listed(server), listed(*pods))
+    made = read_kubernetes(listed(server), listed(*pods))
     said = "servers take 110 pods in all, and there are 400: their number is not limited here; --resources with 'pods'"
     assert any(note.startswith(said) for note in made.notes)
     assert fo.DRF().allocate(made).tasks.tolist() == [400]
@@ -471,7 +470,7 @@ def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_w
     assert not any("pods in all" in note for note in limited.notes)
     result = CliRunner().invoke(app, ["solve", str(tmp_path), "--resources", "cpu, pods", "--json"])
     assert [*json.loads(result.stdout)["tasks"].values()] == pytest.approx([110]), result.output
-    assert not any("pods in all" in note for note in kubernetes(listed(server), listed(*pods[:110])).notes)
+    assert not any("pods in all" in note for note in read_kubernetes(listed(server), listed(*pods[:110])).notes)
 
 
 # -- other schedulers -----------------------------------------------------------------------------------------
@@ -531,7 +530,7 @@ def small_and_large(running=0):
 
 
 def test_quotas_are_of_pods_as_they_are_and_leave_nothing_idle():
-    instance = kubernetes(*small_and_large())
+    instance = read_kubernetes(*small_and_large())
     assert sorted(zip(instance.users, instance.demands[:, 0].tolist(), strict=True)) == [
         ("a/2 gpu", 2),
         ("a/8 gpu", 8),
@@ -540,13 +539,13 @@ def test_quotas_are_of_pods_as_they_are_and_leave_nothing_idle():
     ]
     quotas = quotas_of(fo.HDRF().allocate(instance))
     assert [(row.team, row.amount) for row in quotas.rows] == [("a", 16), ("b", 16)]
-    mean = kubernetes(*small_and_large(), tasks="mean")
+    mean = read_kubernetes(*small_and_large(), tasks="mean")
     assert mean.demands.tolist() == [[5], [5]]  # of which a server has room for one
     assert sum(row.amount for row in quotas_of(fo.HDRF().allocate(mean)).rows) == 20
 
 
 def test_what_is_held_is_what_runs_and_no_mean():
-    instance = kubernetes(*small_and_large(running=6))
+    instance = read_kubernetes(*small_and_large(running=6))
     assert instance.held_units.sum(axis=0).tolist() == [12]
     changes = quotas_of(fo.HDRF().allocate(instance)).diff([])
     assert [(row.team, row.held) for row in changes.rows] == [("a", 12), ("b", 0)]

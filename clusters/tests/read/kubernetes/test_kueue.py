@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairopt_clusters import read_kubernetes
 from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from kube_cluster import GPU, GPU_TOLERATION, container, pod
 
 import fairopt as fo
-from fairopt.datasets import kubernetes, read
+from fairopt.datasets import read
 from fairopt.errors import InvalidInstance
 
 BETA1, BETA2 = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
@@ -125,7 +126,7 @@ PODS = [*RUNNING, *SITE, *OTHER]
 
 
 def made(*kueue, nodes=NODES, pods=PODS, **options):
-    return kubernetes(listed(*nodes), listed(*pods), kueue=listed(*kueue), **options)
+    return read_kubernetes(listed(*nodes), listed(*pods), kueue=listed(*kueue), **options)
 
 
 def said(instance, start):
@@ -606,9 +607,9 @@ def test_documents_with_wrong_values_anywhere_are_read_or_refused():
 
 def test_workloads_of_other_groups_in_one_list_are_left_alone():
     of_kubernetes = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload", "metadata": {"name": "w"}}
-    assert read_from(listed(*NODES, *PODS, of_kubernetes)) == kubernetes(listed(*NODES), listed(*PODS))
+    assert read_from(listed(*NODES, *PODS, of_kubernetes)) == read_kubernetes(listed(*NODES), listed(*PODS))
     assert np.array_equal(
-        read_from(listed(*NODES, *PODS)).capacities, kubernetes(listed(*NODES), listed(*PODS)).capacities
+        read_from(listed(*NODES, *PODS)).capacities, read_kubernetes(listed(*NODES), listed(*PODS)).capacities
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[4] / "benchmarks"))
 
 from kueue import apart, drawn_with_pods, faults_of_quotas, read, verified
 from kueue_cluster import lenders, objects

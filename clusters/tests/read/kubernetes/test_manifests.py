@@ -7,6 +7,7 @@ import random
 import pytest
 import yaml
 from fairopt_clusters.quotas.gangs import read_gangs
+from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import KueueObjects
 from fairopt_clusters.read.kubernetes.manifests import KINDS, with_manifests
@@ -14,7 +15,6 @@ from fairopt_clusters.read.kubernetes.reader import read_list
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import objects_of
 from fairopt.io.notes import Notes
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -4,12 +4,12 @@ import math
 from fractions import Fraction
 
 import pytest
+from fairopt_clusters.read.amounts import Quantity
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked
-from fairopt.io.quantities import Quantity
 
 
 class One(Part):

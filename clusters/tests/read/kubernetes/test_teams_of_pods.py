@@ -1,5 +1,6 @@
 """A team of several kinds of pods on a cluster of 40 servers: what it gets when it also queues pods without GPUs."""
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from kube_cluster import GPU, GPU_TOLERATION, container, node, pod
@@ -29,7 +30,7 @@ def cluster(extra: int) -> fo.Instance:
         *some(300, "web", "site", 2, 4),
         *some(extra, "vision", "parse", 4, 8),
     ]
-    return fo.datasets.kubernetes({"kind": "List", "items": nodes}, {"kind": "List", "items": pods})
+    return fc.read_kubernetes({"kind": "List", "items": nodes}, {"kind": "List", "items": pods})
 
 
 def vision(allocation: fo.Allocation) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import json
 import zipfile
 
+import fairopt_clusters as fc
 import pytest
 import yaml
 
@@ -64,18 +65,18 @@ def written(tmp_path):
 
 def test_queues_have_what_nodes_pods_and_bindings_say(written):
     binding = {"metadata": {"namespace": "x"}, "spec": {"podName": "a2", "selectedNode": "n1"}}
-    tree = fo.datasets.queues(written(bindRequests=[binding]))
+    tree = fc.read_queues(written(bindRequests=[binding]))
     assert tree.capacity == {"gpu": 7, "cpu": 62, "memory": 255}
     gpus = {one.name: ((one.request or {})["gpu"], one.used["gpu"]) for one in tree.queues}
     assert gpus == {"lab": (7.5, 4), "a": (4, 4), "b": (3.5, 0), "idle": (0, 0)}
     assert {one.created for one in tree.queues} == {1767312000.0}
     # below lab a deserves 1 and b 3; of the other 3 b asks for 0.5, and a takes the rest in 1, 1 and a last 0.5
-    assert fo.deployed.KAI().divide(tree)["gpu"].to_dict() == {"lab": 7, "a": 3.5, "b": 3.5, "idle": 0}
+    assert fc.schedulers.KAI().divide(tree)["gpu"].to_dict() == {"lab": 7, "a": 3.5, "b": 3.5, "idle": 0}
 
 
 def test_a_failed_binding_binds_nothing(written):
     binding = {"metadata": {"namespace": "x"}, "spec": {"podName": "a2", "selectedNode": "n1"}}
-    tree = fo.datasets.queues(written(bindRequests=[{**binding, "status": {"phase": "Failed"}}]))
+    tree = fc.read_queues(written(bindRequests=[{**binding, "status": {"phase": "Failed"}}]))
     assert tree.by_name["a"].used["gpu"] == 2
 
 
@@ -87,18 +88,18 @@ def test_a_snapshot_reads_as_its_objects_in_yaml(written, tmp_path):
         documents = [{"apiVersion": version, "kind": kind, **one} for one in some]
         (folder / f"{key}.yaml").write_text(yaml.safe_dump_all(documents))
     path = written()
-    assert fo.datasets.queues(folder) == fo.datasets.queues(path)
+    assert fc.read_queues(folder) == fc.read_queues(path)
     assert fo.read(folder) == fo.read(path)
     unpacked = tmp_path / "kai.json"
     with zipfile.ZipFile(path) as file:
         unpacked.write_bytes(file.read("snapshot.json"))
-    assert fo.datasets.queues(unpacked) == fo.datasets.queues(path)
+    assert fc.read_queues(unpacked) == fc.read_queues(path)
     assert fo.read(unpacked) == fo.read(path)
 
 
 def test_queues_without_nodes_and_pods_ask_for_all(written):
     raw = objects()
-    tree = fo.datasets.queues(written(raw={"queues": raw["queues"]}))
+    tree = fc.read_queues(written(raw={"queues": raw["queues"]}))
     assert tree.capacity == {} and all(one.request is None for one in tree.queues)
 
 
@@ -121,10 +122,10 @@ def test_errors(written, tmp_path, change, words):
     path = tmp_path / "snapshot.zip"
     change(path, written)
     with pytest.raises(InvalidInstance, match=words):
-        fo.datasets.queues(path)
+        fc.read_queues(path)
 
 
 def test_a_folder_without_queues(tmp_path):
     (tmp_path / "node.yaml").write_text("kind: Node\nmetadata: {name: n}\n")
     with pytest.raises(InvalidInstance, match=r"holds no queues in its files of YAML and JSON; expected"):
-        fo.datasets.queues(tmp_path)
+        fc.read_queues(tmp_path)

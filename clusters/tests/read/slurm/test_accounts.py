@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from fairopt_clusters import read_slurm
 
 import fairopt as fo
-from fairopt.datasets import slurm
 from fairopt.errors import InvalidInstance
 
 
@@ -40,7 +40,7 @@ TREE = [
 
 def cluster(*accounts, tree=TREE, **options):
     jobs = [job(job_id=k, account=name) for k, name in enumerate(accounts)]
-    return slurm({"nodes": [node("n1")]}, {"jobs": jobs}, associations={"associations": tree}, **options)
+    return read_slurm({"nodes": [node("n1")]}, {"jobs": jobs}, associations={"associations": tree}, **options)
 
 
 def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_weights():
@@ -129,7 +129,7 @@ def test_a_folder_with_associations_is_read(tmp_path):
 )
 def test_wrong_associations_are_refused(tree, message):
     with pytest.raises(InvalidInstance, match=message):
-        slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tree)
+        read_slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tree)
 
 
 # -- types of GPUs --------------------------------------------------------------------------------------------
@@ -143,17 +143,17 @@ def test_a_type_is_a_matter_of_placement():
         job(account="typed", partition="l40s", tres_per_node="gpu:l40s:1", **gpus),
         job(account="any", partition="l40s", tres_per_node="gpu:1", **gpus),
     ]
-    made = slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
     assert made.resources == ("cpu", "gpu") and made.eligible.sum(axis=1).tolist() == [1, 1]
     np.testing.assert_allclose(fo.DRF().allocate(made).tasks, [20, 20], rtol=1e-6)
-    one = slurm({"nodes": nodes}, {"jobs": [each | {"account": "bio"} for each in jobs]})
+    one = read_slurm({"nodes": nodes}, {"jobs": [each | {"account": "bio"} for each in jobs]})
     assert (one.n_users, one.task_limits.tolist()) == (1, [200])
 
 
 def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     nodes = [node("two", gres="gpu:v100:4,gpu:t4:2"), node("one", gres="gpu:v100:8")]
     jobs = [job(tres_per_node="gpu:v100:2"), job(account="cfd", tres_per_node="gpu:1")]
-    made = slurm({"nodes": nodes}, {"jobs": jobs}, merge=False)
+    made = read_slurm({"nodes": nodes}, {"jobs": jobs}, merge=False)
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
@@ -161,7 +161,7 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
 
 
 def one_each(*jobs, nodes, **options):
-    return slurm({"nodes": nodes}, {"jobs": [job(tres_req_str="cpu=1,node=1", **one) for one in jobs]}, **options)
+    return read_slurm({"nodes": nodes}, {"jobs": [job(tres_req_str="cpu=1,node=1", **one) for one in jobs]}, **options)
 
 
 def fair(made, resource):
@@ -230,7 +230,7 @@ def test_where_each_server_has_several_types_a_type_is_measured_by_what_there_is
 def test_jobs_of_different_types_are_kinds_named_for_them():
     nodes = [node("l", gres="gpu:l40s:8"), node("a", gres="gpu:a100:8")]
     jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
-    made = slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
     assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}
 
 
@@ -239,7 +239,9 @@ def test_shares_of_parents_with_one_account_each_divide_the_cluster():
     tree = [account("p", shares=3), account("q", shares=1), account("a", "p"), account("b", "q")]
     jobs = [job(job_id=k, account=name, tres_req_str="cpu=1,node=1") for k in range(24) for name in ("a", "b")]
     nodes = {"nodes": [node("n1", cpus=12)]}
-    made = slurm(nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree})
+    made = read_slurm(
+        nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree}
+    )
     assert made.teams.outermost_first == ("parent1", "team")
     answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
     assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import drawn, share_of_task
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[4] / "benchmarks"))
 
 from slurm import apart, over_limits, read, shared
 

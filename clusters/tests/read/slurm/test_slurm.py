@@ -2,14 +2,16 @@
 
 import json
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
+from fairopt_clusters import read_slurm
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import fairopt as fo
-from fairopt.datasets import read, slurm
+from fairopt.datasets import read
 from fairopt.errors import FairoptError, InvalidInstance
 
 
@@ -37,7 +39,7 @@ def job(**fields):
 
 
 def cluster(*jobs, nodes=None, **options):
-    return slurm({"nodes": nodes or [node("n1"), node("n2")]}, {"jobs": list(jobs)}, **options)
+    return read_slurm({"nodes": nodes or [node("n1"), node("n2")]}, {"jobs": list(jobs)}, **options)
 
 
 def refusal(*jobs, **options):
@@ -271,7 +273,7 @@ def test_a_server_that_starts_no_jobs_counts_with_what_runs_there_for_the_jobs_t
     assert sorted(made.eligible.tolist()) == [[True, False], [True, True]]
 
 
-@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.FairTree()])
+@pytest.mark.parametrize("policy", [fo.HDRF(), fc.policies.FairTree()])
 def test_what_runs_on_a_drained_server_counts_first_for_its_account(policy):
     """bio runs 7 GPUs on a drained server, which nobody else can use, and waits for more: 7 of 14 for each."""
     of = {"tres_req_str": "cpu=1,node=1,gres/gpu=1"}
@@ -581,7 +583,7 @@ def test_files_and_parsed_data_give_the_same(tmp_path):
     nodes, jobs = {"nodes": GPUS}, {"jobs": [job(tres_per_node="gpu:a100:1"), job(account="cfd")]}
     (tmp_path / "nodes.json").write_text("\ufeff" + json.dumps(nodes), encoding="utf-8")
     (tmp_path / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
-    assert slurm(tmp_path / "nodes.json", str(tmp_path / "jobs.json")) == slurm(nodes, jobs)
+    assert read_slurm(tmp_path / "nodes.json", str(tmp_path / "jobs.json")) == read_slurm(nodes, jobs)
 
 
 def test_the_order_of_jobs_makes_no_difference():
@@ -592,7 +594,7 @@ def test_the_order_of_jobs_makes_no_difference():
 def test_errors_name_file_place_value_and_fix(tmp_path):
     (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [node("n1", cpus=-1)]}))
     with pytest.raises(InvalidInstance, match=r"nodes\.json: nodes\[0\] \(n1\)\.cpus is -1; give a whole number >= 0"):
-        slurm(tmp_path / "nodes.json", {"jobs": []})
+        read_slurm(tmp_path / "nodes.json", {"jobs": []})
 
 
 @pytest.mark.parametrize(
@@ -616,20 +618,20 @@ def test_values_that_cannot_be_read_are_refused_with_their_place(fields, words):
 
 def test_other_documents_are_refused():
     with pytest.raises(InvalidInstance, match="nodes has no list 'nodes' but sinfo; expected the output of scontrol"):
-        slurm({"sinfo": []}, {"jobs": []})
+        read_slurm({"sinfo": []}, {"jobs": []})
     with pytest.raises(InvalidInstance, match="jobs has no list 'jobs' but nothing; expected the output of squeue"):
-        slurm({"nodes": [node("n1")]}, {})
+        read_slurm({"nodes": [node("n1")]}, {})
     with pytest.raises(InvalidInstance, match=r"nodes\[0\] is 5; give an object"):
-        slurm({"nodes": [5]}, {"jobs": []})
+        read_slurm({"nodes": [5]}, {"jobs": []})
     with pytest.raises(InvalidInstance, match=r"cannot be read"):
-        slurm("nowhere/nodes.json", {"jobs": []})
+        read_slurm("nowhere/nodes.json", {"jobs": []})
 
 
 def test_an_empty_cluster_and_an_empty_queue_are_refused_and_say_why():
     with pytest.raises(InvalidInstance, match="the list of nodes is empty"):
-        slurm({"nodes": []}, {"jobs": []})
+        read_slurm({"nodes": []}, {"jobs": []})
     with pytest.raises(InvalidInstance, match="no servers to share; 1 server that can start no jobs"):
-        slurm({"nodes": [node("n1", state="DOWN")]}, {"jobs": []})
+        read_slurm({"nodes": [node("n1", state="DOWN")]}, {"jobs": []})
     assert "no jobs to share servers among; 1 job had finished" in refusal(job(job_state="FAILED"))
 
 
@@ -699,7 +701,7 @@ def test_any_values_give_an_instance_or_an_error_of_ours(of_node, of_job):
 def test_any_documents_give_an_instance_or_an_error_of_ours(nodes, jobs):
     for given_nodes, given_jobs in ((nodes, jobs), ({"nodes": nodes}, {"jobs": jobs})):
         with pytest.raises(FairoptError):
-            slurm(given_nodes, given_jobs)
+            read_slurm(given_nodes, given_jobs)
 
 
 @given(st.binary(max_size=60), st.integers(0, 300), st.integers(0, 300))
@@ -708,7 +710,7 @@ def test_any_bytes_give_an_instance_or_an_error_of_ours(tmp_path_factory, rubbis
     file = tmp_path_factory.mktemp("slurm") / "jobs.json"
     file.write_bytes(raw[:start] + rubbish + raw[max(start, stop) :])
     try:
-        slurm({"nodes": [node("n1")]}, file)
+        read_slurm({"nodes": [node("n1")]}, file)
     except FairoptError as error:
         assert str(error)
 
@@ -759,7 +761,7 @@ def test_nodes_jobs_and_associations_in_one_document_are_the_same_as_apart(tmp_p
     path = tmp_path / "all.json"
     for parts, more in (({}, {}), ({"associations": tree}, {"associations": {"associations": tree}})):
         path.write_text(json.dumps({"nodes": nodes, "jobs": jobs, **parts}))
-        assert read(path) == slurm({"nodes": nodes}, {"jobs": jobs}, **more)
-    assert read(path, users="partition", tasks="shapes") == slurm(
+        assert read(path) == read_slurm({"nodes": nodes}, {"jobs": jobs}, **more)
+    assert read(path, users="partition", tasks="shapes") == read_slurm(
         {"nodes": nodes}, {"jobs": jobs}, users="partition", tasks="shapes"
     )

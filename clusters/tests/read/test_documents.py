@@ -4,11 +4,10 @@ import json
 
 import pytest
 import yaml
+from fairopt_clusters.read.documents import data_of_text, document_of
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import data_of_text
-from fairopt.io.yaml_documents import documents_of_yaml
 
 NODE = """
 apiVersion: v1
@@ -130,8 +129,25 @@ def test_errors_in_a_folder_name_the_file_too(folder):
         fo.read(where)
 
 
-def test_yaml_of_an_object_is_the_same_data_as_json():
-    pods = [yaml.safe_load(POD % (f"p{k}", f"n{k % 7}", k % 9 + 1)) for k in range(100)]
-    data = {"kind": "List", "items": pods, "odd": [None, True, 1.5, -2, "1", "no", "", "a: b", "\n", "\u00e9", {}, []]}
-    assert documents_of_yaml(yaml.safe_dump(data, allow_unicode=True), "x")[0].data == data
-    assert documents_of_yaml(json.dumps(data), "x")[0].data == data
+def test_a_source_is_a_path_or_parsed_data(folder):
+    path = folder(a_json='{"a": 1}') / "a.json"
+    for source in (path, str(path)):
+        assert document_of(source, "nodes", "expected nodes") == ({"a": 1}, str(path))
+    assert document_of({"a": 1}, "nodes", "expected nodes") == ({"a": 1}, "nodes")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ('{"a": 1}', r"nodes is JSON text.*json.loads"),
+        ("\ufeff [1]", "nodes is JSON text"),
+        (5, "nodes is 5; give"),
+        (None, "nodes is null"),
+        (b"x.json", "of type bytes"),
+        ("", 'nodes is ""'),
+        ([1], "nodes is a list"),
+    ],
+)
+def test_other_sources_are_refused(source, words):
+    with pytest.raises(InvalidInstance, match=words):
+        document_of(source, "nodes", "expected nodes")

@@ -1,0 +1,59 @@
+"""Amounts in files of Kubernetes and of queues, by resource: quantities such as ``500m`` or ``2Gi``, and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import PlainValidator
+
+from fairopt.errors import InvalidInstance
+from fairopt.io import in_units, quantity, quantity_at, shown
+from fairopt_clusters.quotas.quota import matching
+
+_NAMES = {"vcore": "cpu", "vcores": "cpu", "memory-mb": "memory", "mem": "memory"}
+NAME = "capacity"  # of the server that has a given one
+Quantity = Annotated[Fraction, PlainValidator(quantity)]
+
+
+def quantities(given: Any, place: str) -> dict[str, float]:
+    """Quantities by resource, with the names that fairopt uses: ``vcore`` is ``cpu``."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidInstance(f"{place} is {shown(given)}; give amounts by resource, as cpu: 8")
+    named = [(usual(str(name)), quantity_at(value, f"{place}.{name}")) for name, value in given.items()]
+    return {name: in_units(amount, name) for name, amount in named}
+
+
+def usual(name: str) -> str:
+    """The name that fairopt uses for a resource."""
+    return _NAMES.get(name, name)
+
+
+def number(value: Any, place: str, least: float = 0.0, fix: str = "") -> float:
+    """A finite number of at least ``least``, given as a number or as text."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
+            raise ValueError
+        amount = float(value)
+    except (ValueError, OverflowError):
+        amount = math.nan
+    if not least <= amount < math.inf:
+        raise InvalidInstance(f"{place} is {shown(value)}; {fix or f'give a number >= {least:g}'}")
+    return amount
+
+
+def part_of(given: Any, *path: str) -> Any:
+    """What a nested mapping holds at a path, None if it holds nothing there."""
+    for key in path:
+        given = given.get(key) if isinstance(given, Mapping) else None
+    return given
+
+
+def by_requested(capacity: Mapping[str, Fraction], requested: Iterable[str]) -> dict[str, Fraction]:
+    """The same by the names that tasks request: ``gpu`` is ``nvidia.com/gpu`` where that is the only such name."""
+    names = [*requested]
+    return {matching(name, names) or name: amount for name, amount in capacity.items()}

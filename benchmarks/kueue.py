@@ -1,7 +1,7 @@
 """Clusters with Kueue beside linear programs: flavors, cohorts in two levels, limits, running, waiting and idle queues.
 
 Each cluster is written as kubectl prints it, read by ``fo.read`` and shared by the rule of Kueue (``-p kueue``) and by
-the default policy. The programs (`clusters/tests/helpers/kueue_cluster.py`) start from what was drawn. Quotas are written,
+the default policy. The programs (`kueue_cluster` in `clusters/tests`) start from what was drawn. Quotas are written,
 applied to the dump and read back: nominal quotas stay, the instance and so its answer are the same, and no flavor's
 queues use more than pods outside Kueue leave. What queues hold is what Kueue admitted, though pods may not be there.
 

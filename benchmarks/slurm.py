@@ -1,7 +1,7 @@
 """Slurm clusters with types of GPUs, slices, partitions and requests without a type, beside linear programs.
 
 Each cluster is written as its commands print it, read by ``fo.read`` and shared by the default policy; accounts with
-several kinds of jobs by leximin of their shares. The programs (`clusters/tests/helpers/slurm_cluster.py`) start from what was
+several kinds of jobs by leximin of their shares. The programs (`slurm_cluster` in `clusters/tests`) start from what was
 drawn. Quotas are written as limits of Slurm and read back: of no type more than there is.
 
 Run: python benchmarks/slurm.py [--clusters 100]

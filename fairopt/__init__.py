@@ -4,7 +4,7 @@ For users, the names at the top are the language and the verbs; results, errors 
 below. For maintainers, modules import only from those listed before them:
 
 * `errors`, `runtime`: exceptions; progress, time limits, subprocesses, imports on first use, text for terminals.
-* `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
+* `io`: readers and writers of files and data frames.
 * `certificate`: the record of what was measured.
 * `instance`: the question, checked once.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
@@ -18,10 +18,9 @@ below. For maintainers, modules import only from those listed before them:
 * `metrics`, `properties`: measures; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
-* `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a
-  change; what to buy.
+* `questions`: what runs now beside what is fair; what stops a user or team; answers before and after a change; what to
+  buy.
 * `checker`: proofs of saved answers, by the standard library alone.
-* `deployed`: the arithmetic of KAI, Kueue, YuniKorn, Volcano and Slurm, as mechanisms.
 * `testing`, `plots`: Hypothesis strategies; pictures.
 * `networks`: demands over the paths of a network.
 * `report`, `cli`: comparisons and tables; the command line.

@@ -56,17 +56,18 @@ from fairopt.tradeoff.frontier import frontier as frontier
 from . import blocks as blocks
 from . import certificate as certificate
 from . import checker as checker
-from . import deployed as deployed
+from . import cli as cli
 from . import derivatives as derivatives
 from . import errors as errors
 from . import exact as exact
 from . import networks as networks
 from . import online as online
-from . import operate as operate
 from . import plots as plots
 from . import policies as policies
 from . import properties as properties
+from . import questions as questions
 from . import report as report
+from . import runtime as runtime
 from . import scale as scale
 from . import tradeoff as tradeoff
 

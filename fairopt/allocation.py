@@ -493,7 +493,7 @@ class Allocation:
         return later("fairopt.report.pages:allocation_latex")(self)
 
     def quotas(self, *given: Any, **options: Any) -> NoReturn:
-        """Raise the error that says where this is now; for one version.
+        """Raise, whatever is ``given`` and the ``options`` are, the error that says where this is now; for one version.
 
         Examples
         --------

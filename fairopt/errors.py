@@ -35,6 +35,8 @@ __all__ = [
     "SolverUnavailable",
     "Unbounded",
     "UnknownName",
+    "nearest",
+    "optional",
 ]
 
 
@@ -258,7 +260,27 @@ class MissingExtra(TryAnother, ImportError):
 
 
 def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:
-    """Import a module of an optional package; raise `MissingExtra` if it is not installed."""
+    """Import a module of an optional package; raise `MissingExtra` if it is not installed.
+
+    Parameters
+    ----------
+    module : str
+        Its name.
+    extra : str
+        The extra of fairopt that installs it.
+    purpose : str
+        What needs it, for the message.
+    package : str, optional
+        The name of the distribution. Default: the first part of the module's.
+
+    Examples
+    --------
+    >>> from fairopt.errors import optional
+    >>> optional("no_such_module", "parquet", "a table")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.MissingExtra: a table needs no_such_module, which is not installed: pip install 'fairopt[parquet]'
+    """
     try:
         return import_module(module)
     except ImportError as error:
@@ -321,7 +343,21 @@ LONGEST_NAME = 120  # characters of a name in a message
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """The end of an error message: the known names nearest to ``name``, or all of them."""
+    """The end of an error message: the known names nearest to ``name``, or all of them.
+
+    Parameters
+    ----------
+    name : object
+        What was given.
+    known : iterable
+        What there is.
+
+    Examples
+    --------
+    >>> from fairopt.errors import nearest
+    >>> nearest("cpus", ["cpu", "memory"]), nearest("gpu", ["disk", "memory"])
+    ("did you mean 'cpu'?", 'known: disk, memory')
+    """
     names = [str(k) for k in known]
     close = [k for k in names if str(name) in re.split("[/-]", k)][:3] or difflib.get_close_matches(
         str(name), names, n=3, cutoff=0.5

@@ -356,6 +356,12 @@ def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
     """Options for a mechanism's ``allocate`` other than None, False and "auto".
 
     `InvalidBlock` if it does not take one, `OutOfDomain` if that is ``integral``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.policies.accepted(fo.HDRF(), time_limit=5, solver=None, integral=False)
+    {'time_limit': 5}
     """
     given = {key: value for key, value in options.items() if not (value is None or value is False or value == "auto")}
     parameters = inspect.signature(mechanism.allocate).parameters

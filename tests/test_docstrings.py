@@ -9,7 +9,7 @@ import re
 import types
 
 import pytest
-from rooms import ROOMS
+from rooms import KITS, ROOMS, kit_of
 
 import fairopt as fo
 from fairopt.runtime.lazy import public_places
@@ -19,7 +19,7 @@ PUBLIC |= {
     name: getattr(getattr(fo, room), name)
     for room in (*ROOMS, "errors")
     for name in getattr(fo, room).__all__
-    if not inspect.ismodule(getattr(getattr(fo, room), name))
+    if not inspect.ismodule(getattr(getattr(fo, room), name)) and (room == "errors" or name not in kit_of(room))
 }
 PUBLIC["Try"] = fo.certificate.Try
 IN_MODULES = {
@@ -100,6 +100,15 @@ def test_every_public_name_that_the_design_names_is_there():
 def test_every_public_name_has_a_docstring_of_its_own():
     own = {name: vars(kind).get("__doc__") if inspect.isclass(kind) else kind.__doc__ for name, kind in CALLED.items()}
     assert [name for name, text in own.items() if not text] == []
+
+
+@pytest.mark.parametrize("room", KITS)
+def test_every_name_for_packages_that_extend_fairopt_is_there_and_says_what_it_is(room):
+    package = importlib.import_module(f"fairopt.{room}")
+    for name, module in kit_of(room).items():
+        found = getattr(package, name)
+        assert found is getattr(importlib.import_module(module), name)
+        assert not (inspect.isclass(found) or inspect.isfunction(found)) or vars(found).get("__doc__") or found.__doc__
 
 
 def test_every_public_name_shows_an_example_that_can_be_pasted_as_it_stands():

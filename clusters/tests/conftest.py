@@ -6,4 +6,4 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = map(str, (HERE / "helpers", HERE / "read" / "kubernetes", HERE.parents[1] / "tests"))
 
-import settings  # noqa: F401
+import settings  # noqa: E402, F401

@@ -904,7 +904,14 @@ def _holds(condition: cp.Constraint) -> bool:
 
 
 def tiers_of(objective: Objective) -> tuple[Objective, ...]:
-    """The tiers of an objective in order; any other objective is its only tier."""
+    """The tiers of an objective in order; any other objective is its only tier.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.blocks.tiers_of(fo.MaxMin().then(fo.Total()))
+    (MaxMin(), Total())
+    """
     return objective.tiers if isinstance(objective, Tiers) else (objective,)
 
 

@@ -1,3 +1,4 @@
+# For packages that extend fairopt:
 from fairopt.cli.application import FAILED_CHECK as FAILED_CHECK
 from fairopt.cli.application import app as app
 from fairopt.cli.application import command as command

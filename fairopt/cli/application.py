@@ -207,6 +207,8 @@ def _register_other(name: str, point: EntryPoint) -> None:
     try:
         found = point.load()
         if name not in _registered():
+            if not callable(found):
+                raise TypeError(f"it registers no command {name!r}, and is no function")
             command(name, help=inspect.getdoc(found) or f"From {point.value}.")(found)
     except Exception as error:  # of somebody else's code
         broken = f"cannot be loaded from {point.value}: {type(error).__name__}: {error}"

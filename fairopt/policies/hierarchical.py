@@ -113,7 +113,7 @@ class HDRF(NotOfBlocks):
             Also fill the tree in fractions, `Allocation.exact_tasks`: without tolerances, so that only equal levels
             tie. Numbers are read as in `Policy.allocate`.
         integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
+            Only False.
 
         Returns
         -------

@@ -1,3 +1,11 @@
+from fairopt.questions.differences import Diff as Diff
+from fairopt.questions.differences import diff as diff
+from fairopt.questions.explanation import Binding as Binding
+from fairopt.questions.explanation import Explanation as Explanation
+from fairopt.questions.what_if import WhatIf as WhatIf
+
+# isort: split
+# For packages that extend fairopt:
 from fairopt.allocation import part_of_capacity as part_of_capacity
 from fairopt.questions.buying import BY_ANSWERS as BY_ANSWERS
 from fairopt.questions.buying import TASKS as TASKS
@@ -9,11 +17,7 @@ from fairopt.questions.by_team import TeamSums as TeamSums
 from fairopt.questions.by_team import guaranteed_units as guaranteed_units
 from fairopt.questions.by_team import team_sums as team_sums
 from fairopt.questions.by_team import teams_shown as teams_shown
-from fairopt.questions.differences import Diff as Diff
-from fairopt.questions.differences import diff as diff
 from fairopt.questions.explain import Explainer as Explainer
-from fairopt.questions.explanation import Binding as Binding
-from fairopt.questions.explanation import Explanation as Explanation
 from fairopt.questions.explanation import figure as figure
 from fairopt.questions.explanation import listed as listed
 from fairopt.questions.explanation import number as number
@@ -31,4 +35,3 @@ from fairopt.questions.held import held_now as held_now
 from fairopt.questions.held import most_used as most_used
 from fairopt.questions.naming import server_kinds as server_kinds
 from fairopt.questions.naming import server_names as server_names
-from fairopt.questions.what_if import WhatIf as WhatIf

@@ -32,7 +32,16 @@ class TeamSums(NamedTuple):
 
 
 def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
-    """The sums under a label; with ``alone`` each user without a team is one, and without a label each user."""
+    """The sums under a label; with ``alone`` each user without a team is one, and without a label each user.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[1], [1], [1]], [6], users=["a", "b", "c"], teams={"team": ["v", "v", "n"]})
+    >>> sums = fo.questions.team_sums(fo.DRF().allocate(pool), "team")
+    >>> sums.names, sums.units[:, 0].tolist()
+    (('v', 'n'), [4.0, 2.0])
+    """
     instance, found = allocation.instance, allocation.instance.teams.names
     if by is None:
         every = tuple(np.arange(instance.n_users)[:, None])

@@ -44,7 +44,7 @@ class Diff:
     >>> import fairopt as fo
     >>> old = fo.Instance([[1], [1]], [12], users=["a", "b"], resources=["cpu"])
     >>> new = old.replace(capacities=[20], weights={"b": 3})
-    >>> found = fo.operate.diff(fo.DRF().allocate(old), fo.DRF().allocate(new))
+    >>> found = fo.questions.diff(fo.DRF().allocate(old), fo.DRF().allocate(new))
     >>> for sentence in found.sentences:
     ...     print(sentence)
     12 tasks before, 20 after
@@ -166,7 +166,7 @@ def diff(old: Allocation, new: Allocation, *, time_limit: float | None = None) -
     --------
     >>> import fairopt as fo
     >>> old = fo.Instance([[1, 2], [3, 1]], [9, 18], users=["a", "b"], task_limits=[2, 9])
-    >>> found = fo.operate.diff(fo.DRF().allocate(old), fo.DRF().allocate(old.replace(task_limits=9)))
+    >>> found = fo.questions.diff(fo.DRF().allocate(old), fo.DRF().allocate(old.replace(task_limits=9)))
     >>> found, found.by_step()["jobs"][:, 0].round(2)
     (<Diff of DRF: jobs>, array([ 2.5 , -0.83]))
     """

@@ -157,31 +157,66 @@ class Explanation:
 
 
 def number(value: float) -> str:
-    """A number in a sentence, with four digits."""
+    """A number in a sentence, with four digits.
+
+    Examples
+    --------
+    >>> from fairopt.questions import number
+    >>> number(1 / 3), number(123456.7)
+    ('0.3333', '123,457')
+    """
     if abs(value) >= 10_000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def figure(value: float) -> str:
-    """A number in four digits, with commas."""
+    """A number in four digits, with commas.
+
+    Examples
+    --------
+    >>> from fairopt.questions import figure
+    >>> figure(1234.5), figure(0.25)
+    ('1,234', '0.25')
+    """
     return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
 
 
 def plural(count: int, thing: str) -> str:
-    """A number of things."""
+    """A number of things.
+
+    Examples
+    --------
+    >>> from fairopt.questions import plural
+    >>> plural(1, "server"), plural(2000, "server")
+    ('1 server', '2,000 servers')
+    """
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 def listed(names: Iterable[str], most: int = LOSERS, last: str = "and") -> str:
-    """Names in a sentence."""
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> from fairopt.questions import listed
+    >>> listed(["a", "b", "c"]), listed("abcde")
+    ('a, b and c', 'a, b, c and 2 more')
+    """
     every = list(names)
     shown = every if len(every) <= most + 1 else [*every[:most], f"{len(every) - most} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}" if shown else ""
 
 
 def tasks_of(value: float) -> str:
-    """A number of tasks in words."""
+    """A number of tasks in words.
+
+    Examples
+    --------
+    >>> from fairopt.questions import tasks_of
+    >>> tasks_of(1), tasks_of(2.5)
+    ('1 task', '2.5 tasks')
+    """
     return tasks_in_words(number(value))
 
 

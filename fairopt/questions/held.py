@@ -109,6 +109,14 @@ def held_now(allocation: Allocation, by: str | None = None, alone: bool = False)
 
     Units that wait are those of the smallest demands where demands differ by server. With ``alone`` each user without
     a team has a row.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[1], [1]], [8], users=["a", "b"], held=[6, 1], task_limits=[8, 8])
+    >>> found = fo.questions.held_now(fo.DRF().allocate(pool))
+    >>> found.states, found.difference[:, 0].tolist()
+    (('over', 'under'), [2.0, -3.0])
     """
     instance = allocation.instance
     tasks, units = instance.held_tasks, instance.held_units

@@ -1,9 +1,12 @@
+from fairopt.report.comparison import Comparison as Comparison
+from fairopt.report.files import schema as schema
+
+# isort: split
+# For packages that extend fairopt:
 from fairopt.report.brief import FULL as FULL
 from fairopt.report.brief import in_use as in_use
 from fairopt.report.brief import percent_in_use as percent_in_use
-from fairopt.report.comparison import Comparison as Comparison
 from fairopt.report.files import check_output as check_output
-from fairopt.report.files import schema as schema
 from fairopt.report.held import amount as amount
 from fairopt.report.outcomes import Outcome as Outcome
 from fairopt.report.outcomes import mechanisms as mechanisms

@@ -104,7 +104,15 @@ def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:
 
 
 def in_use(allocation: Allocation) -> str:
-    """What is used up, and how much of the rest is in use."""
+    """What is used up, and how much of the rest is in use.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[2, 1], [1, 1]], [8, 100], resources=["gpu", "cpu"])
+    >>> fo.report.in_use(fo.DRF().allocate(pool))
+    'gpu is used up (all 8); 6% of cpu is in use.'
+    """
     instance = allocation.instance
     used, total = allocation.usage.sum(axis=0), instance.total_capacities
     names = without_vendor(instance.resources)

@@ -147,5 +147,12 @@ def _units(instance: Instance, i: int, units: float) -> str:
 
 
 def amount(value: float) -> str:
-    """A number in three digits, or whole."""
+    """A number in three digits, or whole.
+
+    Examples
+    --------
+    >>> from fairopt.report import amount
+    >>> amount(12.345), amount(12345)
+    ('12.3', '12,345')
+    """
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -496,19 +496,41 @@ def price_columns(
 
 
 def short_titles(instance: Instance) -> list[str]:
-    """The resources without their vendors, with their units; cores of a CPU go without saying."""
+    """The resources without their vendors, with their units; cores of a CPU go without saying.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[1, 1]], [8, 2], resources=["memory", "nvidia.com/gpu"], units={"memory": "GiB"})
+    >>> fo.report.short_titles(pool)
+    ['memory (GiB)', 'gpu']
+    """
     units = instance.units or [""] * instance.n_resources
     named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
     return [f"{name} ({unit})" if unit else name for name, unit in named]
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:
-    """Fractions in percent; "-" for None and NaN."""
+    """Fractions in percent; "-" for None and NaN.
+
+    Examples
+    --------
+    >>> from fairopt.report import percents
+    >>> percents([0.5, None])
+    ['50.0%', '-']
+    """
     return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
 
 
 def numbers(values: Any) -> list[str]:
-    """Numbers of a column with the same decimals; below 1e-9 of the largest they are 0, "-" if not finite."""
+    """Numbers of a column with the same decimals; below 1e-9 of the largest they are 0, "-" if not finite.
+
+    Examples
+    --------
+    >>> from fairopt.report import numbers
+    >>> numbers([1, 2.5, np.inf])
+    ['1.0000', '2.5000', '-']
+    """
     array = np.asarray(values, dtype=float)
     finite = np.abs(array[np.isfinite(array)])
     top = float(finite.max(initial=0.0))
@@ -533,12 +555,26 @@ def unusual(chosen: Sequence[int], header: str, values: Float, usual: float) -> 
 
 
 def signed(*columns: Float) -> list[list[str]]:
-    """Numbers of several columns with the same decimals; the last are differences, with their signs."""
+    """Numbers of several columns with the same decimals; the last are differences, with their signs.
+
+    Examples
+    --------
+    >>> from fairopt.report import signed
+    >>> signed(np.array([1.0]), np.array([0.5]))
+    [['1.0000'], ['+0.5000']]
+    """
     count, texts = len(columns[0]), numbers(np.concatenate(columns))
     *others, apart = (texts[k * count : (k + 1) * count] for k in range(len(columns)))
     return [*others, ["+" * int(x > 0) + text for x, text in zip(columns[-1], apart, strict=True)]]
 
 
 def scarcest_first(scarcest: int, n_resources: int) -> list[int]:
-    """Columns of tasks, 0, and of resources, from 1: the scarcest, then tasks, then the other resources."""
+    """Columns of tasks, 0, and of resources, from 1: the scarcest, then tasks, then the other resources.
+
+    Examples
+    --------
+    >>> from fairopt.report import scarcest_first
+    >>> scarcest_first(1, 3)
+    [2, 0, 1, 3]
+    """
     return [1 + scarcest, 0, *(k for k in range(1, n_resources + 1) if k != 1 + scarcest)]

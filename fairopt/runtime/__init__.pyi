@@ -1,3 +1,4 @@
+# For packages that extend fairopt:
 from fairopt.runtime.arrays import Bool as Bool
 from fairopt.runtime.arrays import Float as Float
 from fairopt.runtime.arrays import Indices as Indices

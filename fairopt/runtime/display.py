@@ -20,7 +20,14 @@ _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
 
 
 def visible(text: str) -> str:
-    r"""A name on one line, with control and direction characters escaped."""
+    r"""A name on one line, with control and direction characters escaped.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import visible
+    >>> visible("two\nlines")
+    'two\\nlines'
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)
@@ -32,7 +39,14 @@ def sentence(text: str) -> str:
 
 
 def shorter(name: str, most: int = 26) -> str:
-    """A name on one line; the middle of a long one is cut."""
+    """A name on one line; the middle of a long one is cut.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import shorter
+    >>> shorter("abcdefghij", 6)
+    'abc…ij'
+    """
     shown = "".join(c if c.isprintable() else " " for c in name)
     if len(shown) > most:  # similar names often differ at the end
         end = (most - 1) // 2
@@ -46,19 +60,40 @@ def tasks_in_words(number: str) -> str:
 
 
 def first_of(names: Iterable[str], most: int = 5) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and how many more there are.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import first_of
+    >>> first_of("abcd", 2)
+    'a, b and 2 more'
+    """
     every = [*names]
     return ", ".join(every[:most]) + f" and {len(every) - most:,} more" * (len(every) > most)
 
 
 def without_vendor(resources: Sequence[str]) -> list[str]:
-    """Names of resources after their last slash; those that would become equal as they are."""
+    """Names of resources after their last slash; those that would become equal as they are.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import without_vendor
+    >>> without_vendor(["cpu", "nvidia.com/gpu"])
+    ['cpu', 'gpu']
+    """
     last = [name.rpartition("/")[2] for name in resources]
     return [one if last.count(one) == 1 else name for one, name in zip(last, resources, strict=True)]
 
 
 def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]:
-    """What follows an amount of each resource in a sentence; cores of a CPU go without saying."""
+    """What follows an amount of each resource in a sentence; cores of a CPU go without saying.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import of_units
+    >>> of_units(["cpu", "memory"], ["core", "GiB"])
+    ['cpu', 'GiB of memory']
+    """
     names = without_vendor(resources)
     if units is None:
         return names
@@ -68,7 +103,14 @@ def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]
 
 
 def unit_shown(unit: str) -> str:
-    """The unit beside the name of a resource; empty for cores."""
+    """The unit beside the name of a resource; empty for cores.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import unit_shown
+    >>> unit_shown("GiB"), unit_shown("core")
+    ('GiB', '')
+    """
     return "" if unit in CORES else unit
 
 
@@ -90,7 +132,14 @@ def width(text: str) -> int:
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name cut in the middle to a width, since names may differ at both ends."""
+    """A name cut in the middle to a width, since names may differ at both ends.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import short
+    >>> short("team-vision-training", 12)
+    'team-vis…ing'
+    """
     name = visible(name)
     if width(name) <= most:
         return name
@@ -99,7 +148,14 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
+    """Names cut to a width where they are the same; those that differ in too much for it get a number.
+
+    Examples
+    --------
+    >>> from fairopt.runtime import shortened
+    >>> shortened(["team-vision-training-1", "team-vision-training-2"], 12)
+    ['team-visio…1', 'team-visio…2']
+    """
     cut = _differing([*dict.fromkeys(map(visible, names))], most)
     used = {name: name for name in cut if width(name) <= most}
     for name, text in cut.items():

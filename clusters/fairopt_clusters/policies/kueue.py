@@ -45,7 +45,7 @@ class Kueue(NotOfBlocks):
     --------
     Of 12 CPUs the teams are owed 6 and 2, and borrow 2 of the other 4 each:
 
-    >>> import fairopt as fo
+    >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance(
     ...     [[1], [1]], [12], resources=["cpu"], teams={"team": ["a", "b"]},
     ...     guarantees={"a": {"cpu": 6}, "b": {"cpu": 2}},

@@ -39,8 +39,8 @@ class Change:
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> fo.operate.Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
+    >>> import fairopt_clusters as fc
+    >>> fc.quotas.Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
     -2.0
     """
 

@@ -119,11 +119,6 @@ class ClusterReport:
         Returns
         -------
         str
-
-        Raises
-        ------
-        MissingExtra
-            Without Jinja2.
         """
         page: str = later("fairopt_clusters.report.page:rendered")(self, saved or {}, origin or Origin())
         return page
@@ -159,14 +154,12 @@ class ClusterReport:
         ------
         InvalidBlock
             If the name has another ending.
-        MissingExtra
-            Without Jinja2.
         OSError
             If a file cannot be written.
 
         Examples
         --------
-        >>> import pathlib, tempfile, fairopt as fo
+        >>> import pathlib, tempfile, fairopt as fo, fairopt_clusters as fc
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> found = fc.cluster_report(["drf", "nash"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
         >>> saved = found.write(folder / "report.html", answers=folder / "answers")

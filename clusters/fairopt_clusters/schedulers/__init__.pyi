@@ -1,7 +1,10 @@
+from fairopt_clusters.schedulers.base import Deployed as Deployed
 from fairopt_clusters.schedulers.comparison import beside as beside
 from fairopt_clusters.schedulers.kai import KAI as KAI
 from fairopt_clusters.schedulers.kueue import Kueue as Kueue
 from fairopt_clusters.schedulers.manifests import manifest as manifest
+from fairopt_clusters.schedulers.search import TreeWitness as TreeWitness
+from fairopt_clusters.schedulers.search import TrialReport as TrialReport
 from fairopt_clusters.schedulers.slurm import Slurm as Slurm
 from fairopt_clusters.schedulers.volcano import Volcano as Volcano
 from fairopt_clusters.schedulers.yunikorn import YuniKorn as YuniKorn

@@ -1,4 +1,4 @@
-"""KAI's division once more, in fractions, function by function as its source has it, against `fairopt_clusters.schedulers.KAI`.
+"""KAI's division once more, in fractions, function by function as its source has it, against `schedulers.KAI`.
 
 Another reading of ``resource_division.go`` at 72de64fc, which shares nothing with the first; witnesses of trials are
 judged by it too.

@@ -16,6 +16,7 @@ from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.draws import Case, drawn, legal, shrunk, size_of
 from typer.testing import CliRunner
 
+import fairopt as fo
 from fairopt.cli import app
 from fairopt.errors import InvalidBlock, InvalidInstance, UnknownName
 

@@ -1,6 +1,6 @@
 """Volcano's plugin ``proportion`` once more, in fractions, as ``proportion.go`` at ed72c7c8 has it.
 
-Another reading, which shares nothing with `fairopt_clusters.schedulers.Volcano`; witnesses of trials are judged by it too.
+Another reading, which shares nothing with `schedulers.Volcano`; witnesses of trials are judged by it too.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def audit(
     Parameters
     ----------
     policy : Policy or other mechanism
-        Anything with ``allocate(instance)``. Schedulers of `fairopt_clusters` have a method ``audit`` instead, since
-        trees of queues are drawn for them.
+        Anything with ``allocate(instance)``. A scheduler that another package brings has a method ``audit`` instead, as
+        trees of queues are drawn for it.
     properties : iterable of str, optional
         Names or short forms. Default: ``pe``, ``si``, ``ef`` and ``sp``; of policies of teams ``pe``, ``team-si``,
         ``sp`` and ``team-sp``.

@@ -225,12 +225,10 @@ def test_what_decides_bundles_takes_no_integral() -> None:
 )
 def test_mechanisms_that_divide_tasks_name_what_rounds_their_answers(mechanism: Any, integral: Any) -> None:
     instance = PAIR.replace(teams={"team": ["nightly", "shop"]})
-    with pytest.raises(fo.errors.OutOfDomain, match=r"divides tasks.*round the answer: answer.quotas\(\)"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"divides tasks.*round the answer: the command fairopt quotas"):
         mechanism.allocate(instance, integral=integral)
     told = fo.compare([fo.DRF(), mechanism], instance, integral=integral).errors[mechanism.name]
-    assert isinstance(told, fo.errors.OutOfDomain) and "answer.quotas()" in str(told)
-    used = mechanism.allocate(instance, integral=False).quotas().to_frame()["amount"]
-    assert (used > 0).any() and (used == used.round()).all()
+    assert isinstance(told, fo.errors.OutOfDomain) and "fairopt quotas" in str(told)
 
 
 def test_a_mechanism_of_ones_own_without_integral_has_no_whole_tasks() -> None:

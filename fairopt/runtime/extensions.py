@@ -52,7 +52,7 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "ClusterData 2019": ("instance_events*", "machine_events*", "collection_events*"),
     "the openb trace": ("openb_*",),
 }
-OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
+OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml"), "KAI": ("*.zip",)}  # where nothing else is known
 OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version

@@ -23,7 +23,7 @@ from kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo
 from fairopt.cli.commands import named
-from fairopt.io.documents import data_of_text
+from fairopt_clusters.read.documents import data_of_text
 from fairopt.io.quantities import quantity
 
 NEAR = 1e-6

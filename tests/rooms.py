@@ -10,6 +10,7 @@ ROOMS = (
     "checker",
     "derivatives",
     "exact",
+    "io",
     "online",
     "policies",
     "properties",

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fairopt as fo
-from fairopt.cli import app
+from fairopt.cli import app, inputs
 
 SMALL = json.dumps({"demands": [[1]], "capacities": [4], "users": ["a"]})
 YAML = "demands: [[1]]\ncapacities: [4]\nusers: [a]\n"
@@ -222,3 +222,9 @@ def test_jobs_are_simulated_on_a_capacity(tmp_path: Any) -> None:
     result = run("simulate", "jobs.csv", "--capacity", "cpu=4", "--capacity", "gpu=8", "-p", "drf", "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["policies"]["DRF"]["makespan"] == 20  # two tasks of two cores at a time
+
+
+def test_options_of_readers_that_are_missing_name_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_MISSING", ("capacity_scale",))
+    with pytest.raises(fo.errors.MissingExtra, match=r"--capacity-scale needs fairopt-clusters, .*: pip install \. \./cl"):
+        inputs._as_given("capacity_scale", "2")

@@ -20,7 +20,7 @@ from fairopt.report.tables import described_instance
 def _help() -> str:
     """The help, with what each reader takes and how to get it."""
     known = readers()
-    inputs = [f"{shown:<40}{kind}" for shown, kind in inputs_shown()]
+    inputs = [f"{shown:<39} {kind}" for shown, kind in inputs_shown()]
     documents = ["a file    .json or .yaml, of fairopt", *(one.shown for one in known if one.documents and one.shown)]
     examples = {one.name: one.examples for one in known if one.examples}
     parts = [

@@ -2,12 +2,9 @@ from fairopt.io.csv_folder import read_csv_tables as read_csv_tables
 from fairopt.io.documents import documents_of_file as documents_of_file
 from fairopt.io.documents import documents_of_standard_input as documents_of_standard_input
 from fairopt.io.documents import documents_of_text as documents_of_text
-from fairopt.io.files import place_of as place_of
 from fairopt.io.jobs import JobArguments as JobArguments
 from fairopt.io.jobs import distinct as distinct
 from fairopt.io.jobs import in_order as in_order
-from fairopt.io.json_file import arguments_of_data as arguments_of_data
-from fairopt.io.json_text import Name as Name
 from fairopt.io.json_text import Part as Part
 from fairopt.io.json_text import checked as checked
 from fairopt.io.json_text import json_of_text as json_of_text
@@ -34,11 +31,9 @@ from fairopt.io.tables import check_columns as check_columns
 from fairopt.io.tables import escaped as escaped
 from fairopt.io.tables import read_table as read_table
 from fairopt.io.tables import short as short
-from fairopt.io.text_files import DASH as DASH
 from fairopt.io.text_files import about as about
 from fairopt.io.text_files import check_file as check_file
 from fairopt.io.text_files import check_memory as check_memory
-from fairopt.io.text_files import decimal_only as decimal_only
 from fairopt.io.text_files import decoded as decoded
 from fairopt.io.text_files import is_path as is_path
 from fairopt.io.text_files import read_text as read_text

@@ -36,9 +36,14 @@ def read_csv_tables(
     labels : sequence of str, default ()
         Columns of users that are labels.
 
-    Returns
-    -------
-    Arguments
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> fo.datasets.write(fo.Instance([[1, 2]], [4, 8]), folder)
+    >>> fo.io.read_csv_tables(folder / "users.csv", folder / "servers.csv").values["users"]
+    ['user1']
     """
     return _read(users, servers, demands, teams, labels)
 

@@ -41,11 +41,12 @@ def folders_shown() -> str:
 
 def inputs_shown() -> list[tuple[str, str]]:
     """For the help of commands what each input but files of JSON and YAML looks like, and its kind."""
-    return [
-        (kind.title(" + "), kind.name + f"\n  (+ {', '.join(map(usual_name, kind.further))})" * bool(kind.further))
-        for kind in readers()
-        if kind.files or (kind.path and kind.shown)
-    ]
+    shown = []
+    for kind in readers():
+        further = [name for name in map(usual_name, kind.further) if "*" not in name]
+        if kind.files or (kind.path and kind.shown):
+            shown.append((kind.title(" + "), kind.name + f"\n  (+ {', '.join(further)})" * bool(further)))
+    return shown
 
 
 def _expected() -> str:

@@ -33,11 +33,37 @@ _GANG = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": T
 
 @dataclass(eq=False)
 class JobArguments:
-    """The arguments of jobs, one entry per job.
+    """What a reader of jobs returns: the arguments of jobs, one entry per job.
 
-    ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the distinct lists of eligible
-    servers and server types, None for all servers, and ``listed`` (n_jobs,) is the index of each job's list. ``limits``
-    are NaN where there is none.
+    Parameters
+    ----------
+    users : list of str
+        The user of each job.
+    demands : array of shape (n_jobs, n_resources)
+        Units per task, in the order of the servers' resources, see `in_order`.
+    durations, arrivals, tasks, weights : array of shape (n_jobs,)
+        Times of a task, the number of tasks, and the weight of the user.
+    listed : array of int of shape (n_jobs,)
+        The index in ``lists`` of each job's list.
+    lists : list
+        The distinct lists of eligible servers and server types, None for all servers.
+    teams : list of str or None, optional
+        The team of each job.
+    gangs : array of bool, optional
+        Whether all tasks of a job start together.
+    limits : array, optional
+        Limits of durations, NaN where there is none.
+    time_unit : str, optional
+        ``"s"`` if times are known to be in seconds.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import numpy as np
+    >>> one = np.ones(1)
+    >>> jobs = fo.io.JobArguments(["web"], np.array([[1.0]]), 60 * one, 0 * one, one, one, np.array([0]), [None])
+    >>> jobs.fitting(fo.Instance([], [4]))
+    array([ True])
     """
 
     users: list[str]
@@ -164,7 +190,19 @@ def _limits(table: InputTable) -> Float:
 
 
 def distinct(cells: list[Any]) -> tuple[list[int], Indices]:
-    """The first row of each distinct cell, and for each row the position of its cell among these."""
+    """The first row of each distinct cell, and for each row the position of its cell among these.
+
+    Parameters
+    ----------
+    cells : list
+        Hashable values.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.distinct(["a", "b", "a"])
+    ([0, 1], array([0, 1, 0]))
+    """
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
     rows = list(first.values())
@@ -208,7 +246,28 @@ def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> Non
 
 
 def in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
-    """Demands in the order of the servers' resources, shape (n_jobs, n_resources)."""
+    """Demands in the order of the servers' resources, shape (n_jobs, n_resources).
+
+    Parameters
+    ----------
+    path : str
+        The file, for messages.
+    amounts : mapping of str to array
+        The demands by header, such as ``"memory [GiB]"``.
+    servers : Instance
+        The servers.
+    notes : Notes
+        Where resources that are missing are noted.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import numpy as np
+    >>> servers = fo.Instance([], [[8, 4]], resources=["cpu", "gpu"])
+    >>> fo.io.in_order("jobs.csv", {"gpu": np.ones(2)}, servers, fo.io.Notes())
+    array([[0., 1.],
+           [0., 1.]])
+    """
     headers = headers_of(servers)
     for name in set(headers).intersection(_ABOUT_JOBS):
         raise InvalidInstance(f"the cluster has a resource {name!r}, which in {path} has another meaning; rename it")

@@ -6,10 +6,10 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import read_text
@@ -20,14 +20,47 @@ _FEW, _MANY = 100, 1_000  # list items written one by one, and per string
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
-    """Read a file in UTF-8 that holds one JSON object, as `json_of_text` reads it."""
+    """The JSON object in a file in UTF-8, as `json_of_text`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    expected : str
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.read_json_text("no-such.json", "expected a list of hosts")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: no-such.json cannot be read (No such file or directory); expected a list of hosts
+    """
     return json_of_text(read_text(path, expected), os.fspath(path), expected)
 
 
 def json_of_text(text: str, name: str, expected: str) -> dict[str, Any]:
-    """The JSON object that a text holds, without keys given twice.
+    """The JSON object that a text holds; keys given twice are errors.
 
     ``NaN`` and ``Infinity`` become floats; models of finite numbers reject them and name their place.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    name : str
+        The name of the file, for messages.
+    expected : str
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.json_of_text('{"a": 1, "a": 2}', "x.json", "expected hosts")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: x.json: the key 'a' is given twice in one object; keep one
     """
     if not text.strip():
         raise InvalidInstance(f"{name} is empty; {expected}")
@@ -102,7 +135,17 @@ def json_parts(value: Any) -> Iterator[str]:
 
 
 class Part(BaseModel):
-    """A part of a document: unknown keys are ignored, and null means missing."""
+    """A model of pydantic for a part of a document: unknown keys are ignored, and null means missing.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> class Host(fo.io.Part):
+    ...     name: str
+    ...     cores: int = 1
+    >>> Host.model_validate({"name": "n1", "cores": None, "rack": 7})
+    Host(name='n1', cores=1)
+    """
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -115,14 +158,6 @@ class Part(BaseModel):
             return {key: value for key, value in data.items() if value is not None}
         return data
 
-
-def _printable(name: str) -> str:
-    if not name.strip() or not name.isprintable():
-        raise InvalidInstance("give a name of printable characters")
-    return name.strip()
-
-
-Name = Annotated[str, AfterValidator(_printable)]
 
 _FIXES = {
     "float_type": "give a number",
@@ -143,7 +178,29 @@ _TAGS = {"<1>", "<2>", "<3>", "<one>", "<object>"}  # of unions: pydantic adds t
 
 
 def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
-    """Validate data with a model. Errors name the document and the place in it, which starts with ``at``."""
+    """The data as a model of pydantic; `InvalidInstance` names the document, the place in it, the value and the fix.
+
+    Parameters
+    ----------
+    model : type
+        The model.
+    data : object
+        What a document holds.
+    name : str
+        The name of the document.
+    at : str, default ""
+        Where the data is in it, such as ``"hosts[3]"``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> class Host(fo.io.Part):
+    ...     cores: int
+    >>> fo.io.checked(Host, {"cores": "many"}, "hosts.json", "hosts[3]")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: hosts.json: hosts[3].cores is "many"; give a whole number
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -165,7 +222,19 @@ def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, as short JSON."""
+    """A value for a message, as short JSON.
+
+    Parameters
+    ----------
+    value : object
+        Any value.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.shown("a"), fo.io.shown({"a": 1}), fo.io.shown([1])
+    ('"a"', 'an object', 'a list')
+    """
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):
@@ -178,5 +247,17 @@ def shown(value: Any) -> str:
 
 
 def shown_key(key: str) -> str:
-    """A key for a place in a message: short and printable."""
+    r"""A key for a place in a message: short and printable.
+
+    Parameters
+    ----------
+    key : str
+        The key.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.shown_key("cpu"), fo.io.shown_key("a\tb")
+    ('cpu', '"a\\tb"')
+    """
     return key if len(key) <= 60 and key.isprintable() else shown(key)

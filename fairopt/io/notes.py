@@ -15,9 +15,15 @@ _PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "share", 
 class Notes:
     """Notes on an instance: sentences with a number and, if there is one, an example.
 
+    Parameters
+    ----------
+    *sentences : str
+        Whole sentences to start with.
+
     Examples
     --------
-    >>> notes = Notes()
+    >>> import fairopt as fo
+    >>> notes = fo.io.Notes()
     >>> for name in ("web/b", "web/a"):
     ...     notes.add("{finished pod} {was} left out", name)
     >>> notes.add("{server} {is} powered down", number=1)
@@ -73,14 +79,46 @@ class _Words(dict[str, str]):
 
 
 def counted(number: float, word: str) -> str:
-    """A number of things, as ``"1 pod"``, ``"1,200 pods"`` or ``"2 capacities"``."""
+    """A number of things, as ``"1 pod"``, ``"1,200 pods"`` or ``"2 capacities"``.
+
+    Parameters
+    ----------
+    number : float
+        How many.
+    word : str
+        The noun in the singular.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.counted(1200, "pod")
+    '1,200 pods'
+    """
     if number != 1:
         word = word[:-1] + "ies" if word.endswith("ty") else word + "s"
     return f"{number:,.12g} {word}"
 
 
 def check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
-    """Raise an error unless the value of an option is one of those ``known``."""
+    """Raise `InvalidInstance` unless the value of an option is one of those that are known.
+
+    Parameters
+    ----------
+    option : str
+        Its name.
+    value : object
+        What was given.
+    known : tuple of str
+        What may be given.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.check_choice("tasks", "meen", ("mean", "shapes"))
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: tasks is 'meen'; did you mean 'mean'?
+    """
     if not isinstance(value, str) or value not in known:
         raise InvalidInstance(f"{option} is {value!r}; {nearest(value, known)}")
 
@@ -100,7 +138,28 @@ def closed_servers(servers: Sequence[str], listed: Iterable[bool], part: str, to
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """Arguments of an `Instance`, files and hint for error messages, and whether to merge identical servers."""
+    """What a reader returns: arguments of an `Instance`, and what errors about them need.
+
+    Parameters
+    ----------
+    values : dict
+        The arguments by name.
+    places : tuple of str
+        The files or documents that they are from, for messages.
+    merge : bool, default False
+        Whether identical servers become one row with a count.
+    hint : str, default ""
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> found = fo.io.Arguments({"demands": [[1]], "capacities": [4, 4]}, ("cluster.toml",))
+    >>> fo.datasets.instance_of(lambda: found)
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: cluster.toml: ...
+    """
 
     values: dict[str, Any]
     places: tuple[str, ...]

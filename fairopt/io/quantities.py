@@ -24,9 +24,20 @@ _GIB = 2**30
 
 
 def quantity(value: object) -> Fraction:
-    """A quantity in base units (cores, bytes or pieces); the message of an error is only the fix.
+    """A quantity of Kubernetes in base units (cores, bytes or pieces); the message of an error is only the fix.
 
     Exact, while Kubernetes rounds up to billionths. A float stands for its shortest decimal form.
+
+    Parameters
+    ----------
+    value : str, int, float or Fraction
+        Such as ``"500m"`` or ``"2Gi"``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.quantity("500m"), fo.io.quantity("2Ki")
+    (Fraction(1, 2), Fraction(2048, 1))
     """
     if isinstance(value, str):
         return _read(value)
@@ -76,7 +87,23 @@ def _fix(text: str) -> str:
 
 
 def quantity_at(value: object, place: str) -> Fraction:
-    """A quantity in base units; errors name the place, the value and the fix."""
+    """The same; errors name the place, the value and the fix.
+
+    Parameters
+    ----------
+    value : str, int, float or Fraction
+        Such as ``"500m"`` or ``"2Gi"``.
+    place : str
+        Where it stands.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.quantity_at("2Gib", "n1.memory")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: n1.memory is "2Gib"; write 2Gi
+    """
     try:
         return quantity(value)
     except InvalidInstance as error:
@@ -84,27 +111,74 @@ def quantity_at(value: object, place: str) -> Fraction:
 
 
 def unit_of(resource: str) -> str:
-    """The unit of a resource here: Kubernetes counts those in GiB in bytes."""
+    """The unit of a resource in instances: ``core``, ``GiB`` for memory and storage, or ``""`` for pieces.
+
+    Parameters
+    ----------
+    resource : str
+        Its name in Kubernetes.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.unit_of("cpu"), fo.io.unit_of("hugepages-2Mi"), fo.io.unit_of("nvidia.com/gpu")
+    ('core', 'GiB', '')
+    """
     memory = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return "core" if resource == "cpu" else "GiB" if memory else ""
 
 
 def in_units(amount: Fraction, resource: str) -> float:
-    """An exact amount in base units as a float in the resource's unit."""
+    """An exact amount in base units as a float in the resource's unit.
+
+    Parameters
+    ----------
+    amount : Fraction
+        Cores, bytes or pieces.
+    resource : str
+        The name of the resource.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.in_units(fo.io.quantity("512Mi"), "memory")
+    0.5
+    """
     return float(amount / _GIB if unit_of(resource) == "GiB" else amount)
 
 
 def in_base_units(amount: Fraction, resource: str) -> Fraction:
-    """An amount in the resource's unit in base units."""
+    """An amount in the resource's unit in base units.
+
+    Parameters
+    ----------
+    amount : Fraction
+        Cores, GiB or pieces.
+    resource : str
+        The name of the resource.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fractions import Fraction
+    >>> fo.io.in_base_units(Fraction(2), "memory") == fo.io.quantity("2Gi")
+    True
+    """
     return amount * _GIB if unit_of(resource) == "GiB" else amount
 
 
 def capacity_of(amounts: Any) -> dict[str, Fraction]:
     """Amounts by resource in cores, GiB and pieces: a plain number is in these units, ``512Gi`` is a quantity.
 
+    Parameters
+    ----------
+    amounts : mapping
+        By name of the resource.
+
     Examples
     --------
-    >>> capacity_of({"cpu": 64, "memory": "1Ti"})
+    >>> import fairopt as fo
+    >>> fo.io.capacity_of({"cpu": 64, "memory": "1Ti"})
     {'cpu': Fraction(64, 1), 'memory': Fraction(1024, 1)}
     """
     if not isinstance(amounts, Mapping) or not amounts:

@@ -26,7 +26,24 @@ def unwritable(path: Path, number: int, fix: str, problem: str = "") -> OSError:
 
 
 def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None:
-    """Write one file atomically, from a text or by a function that writes to an open file."""
+    r"""Write one file as a whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : str or callable
+        A text, or a function that writes to an open binary file.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "quotas.csv"
+    >>> fo.io.write_whole(file, "team,cpu\n")
+    >>> file.read_text()
+    'team,cpu\n'
+    """
     with replacing([path]) as (file,):
         if isinstance(content, str):
             file.write(content.encode(errors="backslashreplace"))
@@ -54,10 +71,29 @@ def _before_sigterm() -> Iterator[None]:
 def replacing(
     files: Sequence[Path], folder: Path | None = None, removing: Sequence[Path] = ()
 ) -> Iterator[Sequence[BinaryIO]]:
-    """Open new files that replace the given ones together at the end; if anything fails, nothing changes.
+    """In its block, open new files that replace the given ones together at the end; if anything fails, nothing changes.
 
-    They are written under temporary names in the same folders. A missing ``folder`` is created first, and links are
-    followed. Older files in ``removing``, which would contradict the new ones, are removed in the same step.
+    They are written under temporary names in the same folders; links are followed.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        The files.
+    folder : Path, optional
+        A folder that is created first if it is missing.
+    removing : sequence of Path, default ()
+        Older files that would contradict the new ones, removed in the same step.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "new"
+    >>> with fo.io.replacing([folder / "a.txt", folder / "b.txt"], folder) as files:
+    ...     for file in files:
+    ...         _ = file.write(b"done")
+    >>> sorted(file.name for file in folder.iterdir())
+    ['a.txt', 'b.txt']
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]

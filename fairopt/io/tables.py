@@ -32,8 +32,25 @@ _LARGEST_WHOLE = 2.0**53  # beyond it, not every whole number is a float
 class Column:
     """A column of nonnegative numbers: its name, the argument of `Instance` that it gives, and the valid numbers.
 
-    ``fix`` ends an error about a cell. ``blank`` is the value of an empty cell; None makes it an error.
-    ``positive`` refuses zero, ``whole`` refuses fractions, and ``infinite`` allows infinity.
+    Parameters
+    ----------
+    name : str
+        The header.
+    argument : str, default ""
+        The argument of `Instance`.
+    fix : str
+        What an error about a cell ends with.
+    blank : float or None
+        The value of an empty cell; None makes it an error.
+    positive, whole, infinite : bool
+        Refuse zero; refuse fractions; allow infinity.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> table = fo.io.InputTable("t.csv", {"tasks": ["2", ""]}, 2, [2, 3])
+    >>> table.numbers(fo.io.Column("tasks", blank=1.0))
+    array([2., 1.])
     """
 
     name: str
@@ -47,9 +64,27 @@ class Column:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table from a CSV file, with text in its cells and rows that start on ``lines``, or from a data frame.
+    """A table from a CSV file or a data frame, whose errors name file, row and column.
 
-    Columns of a data frame are arrays of numbers, NaN for missing ones, or lists of cells, None for missing ones.
+    Parameters
+    ----------
+    path : str
+        The file, or what messages call the frame.
+    columns : dict
+        By header text in cells; of a frame arrays of numbers, NaN for missing ones, or lists of cells.
+    size : int
+        The number of rows.
+    lines : list of int, optional
+        The line on which each row starts; None for a frame.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> table = fo.io.InputTable("t.csv", {"cpu": ["2", "many"]}, 2, [2, 3])
+    >>> table.numbers("cpu")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: t.csv, line 3, column 'cpu': 'many' is not a number; give a finite number >= 0
     """
 
     path: str
@@ -168,12 +203,41 @@ def escaped(cell: Any) -> Any:
     """A cell for a CSV file. Text that a spreadsheet would execute gets an apostrophe, which `read_table` removes.
 
     Text that already starts with apostrophes gets one more, so that every text is read back unchanged.
+
+    Parameters
+    ----------
+    cell : object
+        What the cell holds.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.escaped("=1+1"), fo.io.escaped("web")
+    ("'=1+1", 'web')
     """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
-    """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
+    r"""The table in a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    required : sequence of str
+        Headers that it must have.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = file.write_text("user,cpu\nweb,2\n")
+    >>> table = fo.io.read_table(file, ["user"])
+    >>> table.texts("user"), table.numbers("cpu")
+    (['web'], array([2.]))
+    """
     name = os.fspath(path)
     text = read_text(path, f"expected a CSV file with the columns {', '.join(required)}, ...")
     if "\0" in text:
@@ -221,7 +285,22 @@ def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Check that column names are not empty, differ and include those ``required``; errors start with ``place``."""
+    """Raise `InvalidInstance` unless headers are not empty, differ and include those that are required.
+
+    Parameters
+    ----------
+    header : sequence of str
+        The headers.
+    place : str
+        What errors start with.
+    required : sequence of str
+        Headers that must be there.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.check_columns(["JobID", "User"], "sacct.txt, line 1", ["JobID"])
+    """
     seen: set[str] = set()
     for k, name in enumerate(header):
         if not name:
@@ -235,7 +314,19 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
 
 
 def short(text: str) -> str:
-    """A text for a message, quoted and shortened."""
+    """A text for a message, quoted and shortened.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.short("web")
+    "'web'"
+    """
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 

@@ -22,7 +22,19 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 
 
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether a value can be the name of a file or a folder."""
+    """Whether a value can be the name of a file or a folder.
+
+    Parameters
+    ----------
+    value : object
+        Any value.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.is_path("a.json"), fo.io.is_path(""), fo.io.is_path({"a": 1})
+    (True, False, False)
+    """
     if not isinstance(value, (str, os.PathLike)):
         return False
     name = os.fspath(value)
@@ -30,7 +42,23 @@ def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def check_file(path: str | os.PathLike[str], expected: str) -> None:
-    """Check that a path is a regular file: reading a pipe could wait forever."""
+    """Raise `InvalidInstance` unless a path is a regular file: reading a pipe could wait forever.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    expected : str
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.check_file(".", "expected jobs")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: . cannot be read (Is a directory); expected jobs
+    """
     name = os.fspath(path)
     try:
         mode = os.stat(name).st_mode
@@ -44,7 +72,25 @@ def check_file(path: str | os.PathLike[str], expected: str) -> None:
 
 
 def read_text(path: str | os.PathLike[str], expected: str) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark; errors end with what was ``expected``."""
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    It reports progress, so that time limits count, and refuses what does not fit into memory.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    expected : str
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.read_text("no-such.txt", "expected a table of jobs")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: no-such.txt cannot be read (No such file or directory); expected a table of jobs
+    """
     name = os.fspath(path)
     check_file(path, expected)
     what = f"reading {os.path.basename(name)}"
@@ -62,7 +108,25 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
 
 
 def decoded(raw: bytes | bytearray, name: str, expected: str) -> str:
-    """Bytes in UTF-8, with or without a byte order mark, as text."""
+    r"""Bytes in UTF-8, with or without a byte order mark, as text; other encodings are named in the error.
+
+    Parameters
+    ----------
+    raw : bytes or bytearray
+        The bytes.
+    name : str
+        The name of the file, for messages.
+    expected : str
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.decoded(b"PK\x03\x04", "x.csv", "expected a table")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: x.csv is compressed (zip (as .xlsx files are)); decompress it or save it as ...
+    """
     for mark, kind in _COMPRESSED.items():
         if raw.startswith(mark):
             raise InvalidInstance(f"{name} is compressed ({kind}); decompress it or save it as plain text; {expected}")
@@ -85,7 +149,20 @@ def decoded(raw: bytes | bytearray, name: str, expected: str) -> str:
 
 
 def check_memory(name: str, needed: int) -> None:
-    """Raise `OutOfMemory` if reading a file needs more memory than the machine has."""
+    """Raise `OutOfMemory` if reading a file needs more memory than the machine has.
+
+    Parameters
+    ----------
+    name : str
+        The name of the file.
+    needed : int
+        Bytes.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.check_memory("x.csv", 10**3)
+    """
     available = memory()
     if available is not None and needed > available:
         raise OutOfMemory(
@@ -116,7 +193,24 @@ def decimal_only(cells: Iterable[str]) -> bool:
 
 @contextmanager
 def about(*places: str, hint: str = "") -> Iterator[None]:
-    """Put the names of the files before errors that name none of them, and a hint after errors."""
+    """In its block, put the names of files before errors that name none of them, and a hint after errors.
+
+    Parameters
+    ----------
+    *places : str
+        The files.
+    hint : str, default ""
+        What errors end with.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> with fo.io.about("nodes.txt"):
+    ...     raise fo.errors.InvalidInstance("there are no nodes")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidInstance: nodes.txt: there are no nodes
+    """
     places = tuple(dict.fromkeys(places))
     try:
         yield

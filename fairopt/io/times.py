@@ -25,7 +25,24 @@ def are_dates(cells: Sequence[Any]) -> bool:
 
 
 def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
-    """Dates in a column of a table as seconds since 1970, NaN for empty cells."""
+    """Dates in ISO 8601 as seconds since 1970, NaN for empty cells; all have a time zone, or none has.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The dates.
+    table : InputTable
+        The table that they are from, for messages.
+    column : str
+        Its column.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> table = fo.io.InputTable("t.csv", {"start": ["1970-01-01T00:01", ""]}, 2, [2, 3])
+    >>> fo.io.seconds_of(table.cells("start"), table, "start")
+    array([60., nan])
+    """
     out = np.full(len(cells), np.nan)
     first: int | None = None  # row of the first date, and whether it has a zone
     zoned = False

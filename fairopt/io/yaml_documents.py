@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidInstance, optional
 from fairopt.runtime.progress import steps
 
 _MAX_DOCUMENTS = 1_000_000  # of a file: as many empty ones take 2 s
@@ -46,13 +46,25 @@ class YamlDocument(NamedTuple):
 
 
 def documents_of_yaml(text: str, name: str) -> list[YamlDocument]:
-    """The documents of a text that are not empty; errors name the file, the line and the column.
+    """The documents of a text that are not empty, with their numbers; errors name the file, the line and the column.
 
     Plain scalars are those of YAML 1.2: unlike in YAML 1.1, ``no`` and ``1:30`` are text. Keys are text, whatever they
     look like, and stand once.
-    """
-    import yaml  # takes a twentieth of a second, which other inputs need not spend
 
+    Parameters
+    ----------
+    text : str
+        The text.
+    name : str
+        The name of the file, for messages.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.documents_of_yaml("a: no", "x.yaml")
+    [YamlDocument(data={'a': 'no'}, number=1)]
+    """
+    yaml = optional("yaml", "yaml", f"{name}, a file of YAML,", "PyYAML")  # takes .05 s, which others need not spend
     events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     reader = _Reader(steps(events, f"events of {os.path.basename(name)}"), name)
     try:

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from fairopt.errors import optional
 from fairopt.io.saving import write_whole
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
+
+yaml: Any = optional("yaml", "yaml", "writing YAML", "PyYAML")
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -26,7 +27,24 @@ _Dumper.add_implicit_resolver("!quoted", re.compile(r"([-+.0-9].*|[yYnN])$"), No
 
 
 def yaml_text(data: Any, flow: bool | None = False) -> str:
-    """Data as YAML; with ``flow`` None lists of numbers or words stand on one line."""
+    """Data as YAML, with quotes where YAML 1.1 would read another value.
+
+    Parameters
+    ----------
+    data : object
+        Mappings, lists, text and numbers.
+    flow : bool or None, default False
+        None writes lists of numbers or words on one line.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> print(fo.io.yaml_text({"a": "no", "b": [1, 2]}), end="")
+    a: 'no'
+    b:
+    - 1
+    - 2
+    """
     options: dict[str, Any] = dict(sort_keys=False, default_flow_style=flow, allow_unicode=True, width=100)
     return str(yaml.dump(data, Dumper=_Dumper, **options))
 

@@ -118,10 +118,9 @@ def installed() -> bool:
 
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
     """The kind of some names of files, or keys of a document, if the distribution that reads it is not installed."""
-    if installed():
-        return ""
     known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]
-    return next((kind for kind, patterns in known.items() if any(fnmatch.filter(names, one) for one in patterns)), "")
+    kind = next((kind for kind, patterns in known.items() if any(fnmatch.filter(names, one) for one in patterns)), "")
+    return "" if kind and installed() else kind
 
 
 def missing(purpose: str) -> MissingExtra:

@@ -1,6 +1,7 @@
 """YAML files: the same keys and checks as JSON, with aliases, and nothing else that YAML alone could do."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairopt.datasets import demo, read, write
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 from fairopt.io import yaml_documents
 from fairopt.io.yaml_documents import documents_of_yaml
@@ -257,3 +258,9 @@ def test_yaml_of_nested_data_is_the_same_data_as_json():
     data = {"kind": "List", "items": items, "odd": [None, True, 1.5, -2, "1", "no", "", "a: b", "\n", "\u00e9", {}, []]}
     assert documents_of_yaml(yaml.safe_dump(data, allow_unicode=True), "x")[0].data == data
     assert documents_of_yaml(json.dumps(data), "x")[0].data == data
+
+
+def test_without_pyyaml_the_extra_is_named(text, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingExtra, match=r"x\.yaml, a file of YAML, needs PyYAML.*pip install 'fairopt\[yaml\]'"):
+        read(text("demands: [[1]]\n"))

@@ -27,7 +27,7 @@ from fairopt.cli import (
     written,
 )
 from fairopt.errors import InvalidBlock
-from fairopt.io.saving import write_whole
+from fairopt.io import write_whole
 from fairopt.policies import accepted
 from fairopt.report import check_output
 from fairopt.runtime import begin

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import quantity
-from fairopt.io.json_text import checked
-from fairopt.io.notes import Notes
+from fairopt.io import Notes, checked, quantity
 from fairopt_clusters.quotas.namespaces import pods_where
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team

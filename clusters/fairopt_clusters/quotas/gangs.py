@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairopt.io.notes import Notes
+from fairopt.io import Notes
 from fairopt_clusters.quotas.objects import quota_of
 from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions

@@ -31,7 +31,7 @@ def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def yaml_list(items: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()) -> str:
     """A list of objects as YAML, below lines of comments."""
-    from fairopt.io.yaml_file import yaml_text  # takes a twentieth of a second, which other formats need not spend
+    from fairopt.io import yaml_text  # takes a twentieth of a second, which other formats need not spend
 
     lines = "".join(f"# {comment}\n" for comment in comments)
     return lines + yaml_text({"apiVersion": "v1", "kind": "List", "items": list(items)})

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.text_files import DASH, read_text
+from fairopt.io import json_of_text, read_text, shown
 from fairopt_clusters.quotas.accounts import cluster_of, read_associations, read_sacctmgr
 from fairopt_clusters.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt_clusters.quotas.quota import Quota, read_csv
 from fairopt_clusters.quotas.resource_quotas import read_resource_quotas
-from fairopt_clusters.read.documents import data_of_text, documents_of, objects_of
+from fairopt_clusters.read.documents import DASH, data_of_text, documents_of, objects_of
 from fairopt_clusters.read.kubernetes.objects import at_places
 
 EXPECTED = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.tables import Column, escaped, read_table
+from fairopt.io import Column, escaped, read_table
 
 _MEBIBYTES = {"KiB": Fraction(1, 1024), "MiB": Fraction(1), "GiB": Fraction(1024), "TiB": Fraction(1024**2)}
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import quantity, quantity_at
-from fairopt.io.json_text import checked
+from fairopt.io import checked, quantity, quantity_at
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team
 from fairopt_clusters.read.kubernetes.additions import ResourceQuota

@@ -1,4 +1,4 @@
-"""Amounts in files of Kubernetes and of queues, by resource: quantities such as ``500m`` or ``2Gi``, and numbers."""
+"""Names and amounts in files of clusters: quantities by resource, such as ``500m`` or ``2Gi``, and numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import AfterValidator, PlainValidator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import in_units, quantity, quantity_at, shown
@@ -16,6 +16,15 @@ from fairopt_clusters.quotas.quota import matching
 _NAMES = {"vcore": "cpu", "vcores": "cpu", "memory-mb": "memory", "mem": "memory"}
 NAME = "capacity"  # of the server that has a given one
 Quantity = Annotated[Fraction, PlainValidator(quantity)]
+
+
+def _printable(name: str) -> str:
+    if not name.strip() or not name.isprintable():
+        raise InvalidInstance("give a name of printable characters")
+    return name.strip()
+
+
+Name = Annotated[str, AfterValidator(_printable)]
 
 
 def quantities(given: Any, place: str) -> dict[str, float]:

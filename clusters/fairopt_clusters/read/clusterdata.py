@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest, optional
-from fairopt.io import Arguments, Notes, about, check_choice, check_file, decimal_only, is_path, short
+from fairopt.io import Arguments, Notes, about, check_choice, check_file, is_path, short
 from fairopt.runtime import tell
 from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
 
@@ -206,7 +206,7 @@ def _number(text: str, column: _Field) -> float | None:
     if text.upper() in column.names:
         return column.names[text.upper()]
     try:
-        number = float(text) if decimal_only([text]) else None
+        number = float(text) if text.isascii() and "_" not in text else None  # Python also reads 1_000
         if number is None or not whole:
             return number
         value = int(text) if text.lstrip("+-").isdecimal() else int(number) - (number == 2.0**63)  # _AFTER, rounded

@@ -13,7 +13,6 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import (
-    DASH,
     documents_of_file,
     documents_of_standard_input,
     documents_of_text,
@@ -26,7 +25,7 @@ from fairopt_clusters.read.kinds import ENDINGS, OBJECTS, SNAPSHOT, is_of_manife
 from fairopt_clusters.read.snapshot import objects_in, text_of_zip
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
-YAML = (".yaml", ".yml")
+YAML, DASH = (".yaml", ".yml"), "-"  # the second is standard input
 _OF_KUBERNETES = "give objects of Kubernetes, each a mapping with a kind"
 
 

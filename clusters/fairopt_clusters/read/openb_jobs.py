@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Column, JobArguments, Notes, check_choice, distinct, in_order, place_of, read_table
+from fairopt.io import Column, JobArguments, Notes, check_choice, distinct, in_order, read_table
 from fairopt_clusters.read.openb import PODS_COLUMNS, RESOURCES, label_of, pods_file, requests_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _TIMES = ("creation_time", "scheduled_time", "deletion_time")
 
 
 def read_openb_jobs(
-    folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str = "shape", pods: str = "default"
+    folder: Path, servers: Instance, notes: Notes, users: str = "shape", pods: str = "default"
 ) -> JobArguments:
     """Read the pods of the openb trace as jobs of one task.
 
@@ -28,7 +28,7 @@ def read_openb_jobs(
     """
     check_choice("users", users, ("shape", "qos"))
     who = ("qos",) if users == "qos" else ()
-    table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
+    table = read_table(pods_file(folder, pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
     requests, names = requests_of(table), table.texts("name")
     fix = "give seconds >= 0, or nothing"
     created, started, ended = (table.numbers(Column(name, fix=fix, blank=math.inf, infinite=True)) for name in _TIMES)

@@ -16,7 +16,7 @@ import fairopt
 from fairopt import Allocation, Instance, check
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import whole_name
-from fairopt.io.saving import replacing
+from fairopt.io import replacing
 from fairopt.policies import accepted
 from fairopt.properties import when_late
 from fairopt.questions import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt import Instance
 from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.io.notes import Notes
+from fairopt.io import Notes
 from fairopt.runtime import pandas
 from fairopt_clusters.policies.kueue import Kueue as Surplus
 from fairopt_clusters.read.queues.teams import positive

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import Field
 
-from fairopt.io import Name, Notes, Part, checked, quantity
-from fairopt_clusters.read.amounts import Quantity
+from fairopt.io import Notes, Part, checked, quantity
+from fairopt_clusters.read.amounts import Name, Quantity
 from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.objects import PODS, Object, Pod, PodSpec, as_mapping, at, at_places, listed, part
 from fairopt_clusters.read.kubernetes.transformations import configurations_in

@@ -20,9 +20,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import DASH, Name, Part, checked, quantity, shown
-from fairopt_clusters.read.amounts import Quantity
-from fairopt_clusters.read.documents import documents_of
+from fairopt.io import Part, checked, quantity, shown
+from fairopt_clusters.read.amounts import Name, Quantity
+from fairopt_clusters.read.documents import DASH, documents_of
 from fairopt_clusters.read.kubernetes.objects import (
     Condition,
     InNamespace,

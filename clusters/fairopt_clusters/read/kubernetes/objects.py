@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import AliasChoices, AliasPath, Field, ValidationInfo, field_validator, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Name, Part, checked, shown, shown_key
+from fairopt.io import Part, checked, shown, shown_key
 from fairopt.runtime import steps
-from fairopt_clusters.read.amounts import Quantity
+from fairopt_clusters.read.amounts import Name, Quantity
 from fairopt_clusters.read.documents import Objects
 from fairopt_clusters.read.kubernetes.placement import HARD, Placement, Taint
 

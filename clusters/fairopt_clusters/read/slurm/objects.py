@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Name, Notes, Part, checked, shown, shown_key
+from fairopt.io import Notes, Part, checked, shown, shown_key
 from fairopt.runtime import steps
+from fairopt_clusters.read.amounts import Name
 from fairopt_clusters.read.slurm.fields import (
     Amounts,
     ArrayTasks,

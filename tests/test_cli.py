@@ -401,7 +401,7 @@ def test_help_of_compare_tells_where_types_of_servers_come_from(run: Any) -> Non
 
 BAD_INPUT = {
     "missing file": ("solve nowhere", "InvalidInstance: nowhere does not exist"),
-    "folder without files": ("solve .", "InvalidInstance: . has no file users.csv"),
+    "folder without files": ("solve nothing", "InvalidInstance: nothing has no file users.csv"),
     "unknown policy": ("solve cluster -p drff", "InvalidBlock: no policy 'drff'; did you mean 'drf'"),
     "wrong parameter": ("solve cluster -p kdf:q=2", "it takes k=2"),
     "parameter out of range": ("solve cluster -p fds:alpha=-1", "InvalidBlock: alpha is -1"),
@@ -415,9 +415,6 @@ BAD_INPUT = {
     "solver without cones": ("solve cluster -p nash --solver HIGHS", "SolverUnavailable: HIGHS cannot"),
     "unknown method": ("solve cluster --method magic", "InvalidBlock: no method 'magic'"),
     "time limit of zero": ("solve cluster --time-limit 0", "InvalidBlock: time_limit is 0.0"),
-    "openb option elsewhere": ("solve cluster --pods default", "InvalidInstance: 'pods'"),
-    "bad capacity scale": ("solve trace --capacity-scale -1", "InvalidInstance: capacity_scale is -1.0"),
-    "unknown pods": ("solve trace --pods defalt", "did you mean 'default'"),
     "malformed JSON": ("solve broken.json", "InvalidInstance: broken.json"),
     "text in a number": ("solve worded", "many"),
     "ending that cannot be written": ("solve cluster --out a.xls", "InvalidBlock: cannot write a.xls"),
@@ -436,11 +433,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, tmp_path: Path, case: s
     (tmp_path / "worded").mkdir()
     (tmp_path / "worded" / "users.csv").write_text("user,cpu\nweb,many\n")
     (tmp_path / "worded" / "servers.csv").write_text("server,cpu\nbox,3\n")
-    (tmp_path / "trace").mkdir()
-    (tmp_path / "trace" / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
-    (tmp_path / "trace" / "openb_pod_list_default.csv").write_text(
-        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,0,0,\n"
-    )
+    (tmp_path / "nothing").mkdir()
     command, words = BAD_INPUT[case]
     result = run(*command.split())
     assert result.exit_code == 2
@@ -448,7 +441,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, tmp_path: Path, case: s
 
 
 @pytest.mark.parametrize(
-    "command", ["solve cluster --capacity-scale half", "compare cluster", "solve cluster --polcy drf", "sovle"]
+    "command", ["solve cluster --paths half", "compare cluster", "solve cluster --polcy drf", "sovle"]
 )
 def test_a_wrong_command_line_is_explained(run: Any, command: str) -> None:
     result = run(*command.split())
@@ -638,7 +631,6 @@ def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, m
         ("solve cluster.json --out", "cluster.json"),
         ("solve link.json --out", "cluster.json"),
         ("solve cluster --out", "cluster/users.csv"),
-        ("solve cluster --out", "cluster/nodes.json"),
         ("compare cluster.json -p drf --out", "./cluster.json"),
         ("frontier cluster.json -f fds --out", "cluster.json"),
         ("simulate jobs.csv --servers cluster --out", "jobs.csv"),

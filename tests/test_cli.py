@@ -401,7 +401,7 @@ def test_help_of_compare_tells_where_types_of_servers_come_from(run: Any) -> Non
 
 BAD_INPUT = {
     "missing file": ("solve nowhere", "InvalidInstance: nowhere does not exist"),
-    "folder without files": ("solve .", "InvalidInstance: . has no file users.csv"),
+    "folder without files": ("solve nothing", "InvalidInstance: nothing has no file users.csv"),
     "unknown policy": ("solve cluster -p drff", "InvalidBlock: no policy 'drff'; did you mean 'drf'"),
     "wrong parameter": ("solve cluster -p kdf:q=2", "it takes k=2"),
     "parameter out of range": ("solve cluster -p fds:alpha=-1", "InvalidBlock: alpha is -1"),
@@ -433,6 +433,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, tmp_path: Path, case: s
     (tmp_path / "worded").mkdir()
     (tmp_path / "worded" / "users.csv").write_text("user,cpu\nweb,many\n")
     (tmp_path / "worded" / "servers.csv").write_text("server,cpu\nbox,3\n")
+    (tmp_path / "nothing").mkdir()
     command, words = BAD_INPUT[case]
     result = run(*command.split())
     assert result.exit_code == 2
@@ -440,7 +441,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, tmp_path: Path, case: s
 
 
 @pytest.mark.parametrize(
-    "command", ["solve cluster --time-limit half", "compare cluster", "solve cluster --polcy drf", "sovle"]
+    "command", ["solve cluster --paths half", "compare cluster", "solve cluster --polcy drf", "sovle"]
 )
 def test_a_wrong_command_line_is_explained(run: Any, command: str) -> None:
     result = run(*command.split())

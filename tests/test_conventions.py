@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooms import ROOMS
+from rooms import ROOMS, kit_of
 
 import fairopt as fo
 from fairopt.policies.bottleneck import BottleneckVerdict
@@ -19,9 +19,12 @@ POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "we
 
 
 def named() -> Iterator[tuple[str, Any]]:
-    """Public classes and functions by name."""
+    """Public classes and functions for users by name."""
     for place in PLACES:
+        room = place.__name__.removeprefix("fairopt.")
         for name in place.__all__:
+            if room in ROOMS and name in kit_of(room):
+                continue
             found = getattr(place, name)
             if callable(found) and not (inspect.isclass(found) and issubclass(found, Exception)):
                 yield f"{place.__name__}.{name}", found

@@ -91,3 +91,26 @@ def test_policies_have_names_summaries_and_parameters():
     assert known["kueue"].summary.startswith("Fair sharing of Kueue") and known["kueue"].parameters == "by"
     assert known["slurm"].parameters.startswith("billing")
     assert repr(fo.policies.named_policy("kueue")) == "Kueue()"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("solve tables --pods default", "InvalidInstance: 'pods'"),
+        ("solve trace --capacity-scale -1", "InvalidInstance: capacity_scale is -1.0"),
+        ("solve trace --pods defalt", "did you mean 'default'"),
+        (
+            "solve tables -p drf --out tables/nodes.json",
+            "cannot write tables/nodes.json: the input tables is read from this",
+        ),
+    ],
+)
+def test_options_and_files_of_other_inputs_are_refused_in_one_line(run, tmp_path, words, said):
+    fo.datasets.write(fo.read("owed.json"), "tables")
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    (trace / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
+    pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,0,0,\n"
+    (trace / "openb_pod_list_default.csv").write_text(pods)
+    result = run(*words.split())
+    assert result.exit_code == 2 and len(result.stderr.splitlines()) == 1 and said in result.stderr

@@ -112,8 +112,9 @@ def broken(group: str) -> str:
 
 
 def installed() -> bool:
-    """Whether the readers of that distribution are there."""
-    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
+    """Whether the readers of that distribution are there, and do not break."""
+    found = points(READERS).items()
+    return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in found)
 
 
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:

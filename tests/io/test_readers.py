@@ -168,6 +168,17 @@ def test_files_of_clusters_name_the_distribution_that_is_missing(installed: Any,
         fo.read(tmp_path / name)
 
 
+def test_tables_beside_a_file_whose_reader_breaks_are_refused(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Point(ImportError("no pydantic"), "fairopt_clusters.read.kinds:KINDS")
+    monkeypatch.setattr(extensions, "points", lambda group: {"clusters": broken})
+    for name, text in SEEN["YARN or YuniKorn"].items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInstance, match=r"one of YARN or YuniKorn, whose reader is not there .*no pydantic"):
+        fo.read(tmp_path)
+
+
 def test_tables_beside_other_files_are_tables(installed: Any, tmp_path: Path) -> None:
     fo.datasets.write(fo.datasets.demo(), tmp_path)
     for name in ("README.md", "quotas.yaml", "answer.json"):

@@ -136,6 +136,12 @@ def test_what_breaks_is_said_where_nothing_else_fits_and_stops_nothing(
     assert [words for words in ("'odd' is 3, which is no Reader", "'broken' breaks") if words in caplog.text] != []
 
 
+@pytest.mark.parametrize(("name", "kind"), [("a-b", str), ("a", complex)])
+def test_options_that_no_command_could_take_are_refused_at_once(name: str, kind: type) -> None:
+    with pytest.raises(fo.errors.InvalidBlock, match="is no option; give a name, and str, int"):
+        Option(name, kind)
+
+
 SEEN = {
     "Kubernetes": {"nodes.json": "{}", "pods.json": "{}"},
     "Slurm": {"nodes.json": "{}", "jobs.json": "{}"},

@@ -19,11 +19,11 @@ from typing import Any
 
 from common import arguments, show
 from fairopt_clusters.quotas.owed import quotas_of
+from fairopt_clusters.read.documents import data_of_text
 from kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo
 from fairopt.cli.commands import named
-from fairopt_clusters.read.documents import data_of_text
 from fairopt.io.quantities import quantity
 
 NEAR = 1e-6

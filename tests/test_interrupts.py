@@ -126,4 +126,6 @@ def test_the_package_imports_what_ends_an_early_ctrl_c_first_and_that_imports_no
     package = Path(str(fo.__file__))
     assert first_imports(str(package))[0] == "from fairopt.runtime import quiet_start"
     assert first_imports(str(package.parent / "runtime" / "quiet_start.py")) == ["import _signal", "import sys"]
-    assert first_imports(str(package.parent / "runtime" / "__init__.py"))[0] == "from fairopt.runtime import quiet_start"
+    assert (
+        first_imports(str(package.parent / "runtime" / "__init__.py"))[0] == "from fairopt.runtime import quiet_start"
+    )

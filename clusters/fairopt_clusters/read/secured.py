@@ -19,7 +19,7 @@ PRICED = 1e-7  # of all that a step is worth: more than solver noise
 
 
 @dataclass(frozen=True, eq=False)
-class Quota:
+class Entitlement:
     """The units of a resource that teams are owed together on some servers, which may differ by team."""
 
     resource: str
@@ -45,8 +45,8 @@ class Owed:
     with their teams. ``weights`` are those of teams. Unless it is ``scaled``, what teams are owed need not fit.
     """
 
-    of_team: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
-    of_outer: Mapping[str, tuple[Sequence[str], Sequence[Quota]]] = field(default_factory=dict)
+    of_team: Mapping[str, Sequence[Entitlement]] = field(default_factory=dict)
+    of_outer: Mapping[str, tuple[Sequence[str], Sequence[Entitlement]]] = field(default_factory=dict)
     limits: Sequence[Limit] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     scaled: bool = True
@@ -79,7 +79,7 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
     tasks = np.zeros(len(work.demands))
     team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
     limits = [
-        Quota(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
+        Entitlement(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
         for one in owed.limits
     ]
     for team, quotas in owed.of_team.items():
@@ -163,7 +163,7 @@ class _Filling:
         self,
         work: Users,
         users: Indices,
-        quotas: Sequence[Quota],
+        quotas: Sequence[Entitlement],
         team_of: Mapping[int, str],
         by_server: bool = False,
     ) -> None:

@@ -58,7 +58,7 @@ class Deployed(NotOfBlocks, ABC):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> tree = QueueTree("KAI", (Queue("a", weight=3), Queue("b")), capacity={"gpu": 8})
         >>> fc.schedulers.KAI().divide(tree)["gpu"].to_dict()
         {'a': 6.0, 'b': 2.0}

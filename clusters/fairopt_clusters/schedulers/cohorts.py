@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from fairopt_clusters.read.queues.cohorts import Quotas
+from fairopt_clusters.read.queues.cohorts import QueueNode
 from fairopt_clusters.read.queues.tree import QueueTree
 
 Amounts = Mapping[str, float]
@@ -46,7 +46,7 @@ class DominantShare(NamedTuple):
 
 
 @dataclass(eq=False)
-class Node(Quotas[str]):
+class Node(QueueNode[str]):
     """A cohort or a ClusterQueue; amounts are by resource, or by ``flavor:resource``."""
 
     weight: float = 1.0

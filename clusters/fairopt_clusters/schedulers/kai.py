@@ -43,7 +43,7 @@ class KAI(Deployed):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> queues = tuple(Queue(name, weight=weight) for name, weight in (("a", 5), ("b", 3), ("c", 1)))
     >>> [fc.schedulers.KAI().divide(QueueTree("KAI", queues, {"gpu": gpus}))["gpu"].tolist() for gpus in (4, 5)]
     [[2.0, 1.0, 1.0], [3.0, 2.0, 0.0]]

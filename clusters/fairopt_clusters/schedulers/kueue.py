@@ -52,7 +52,7 @@ class Kueue(Deployed):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> mine = Queue("mine", "all", guarantee={"cpu": 2, "gpu": 5}, used={"cpu": 3, "gpu": 7})
     >>> lender = Queue("lender", "all", guarantee={"cpu": 8, "gpu": 5})
     >>> fc.schedulers.Kueue().shares(QueueTree("Kueue", (Queue("all"), mine, lender)))["share"].to_dict()
@@ -90,7 +90,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> queues = Queue("a", "all", 2, {"gpu": 0}, used={"gpu": 3}), Queue("b", "all", 1, {"gpu": 4})
         >>> table = fc.schedulers.Kueue().shares(QueueTree("Kueue", (Queue("all"), *queues)))
         >>> table["share"].tolist(), table["resource"].tolist()
@@ -139,7 +139,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> queues = Queue("a", "all", guarantee={"gpu": 4}), Queue("b", "all", guarantee={"gpu": 4})
         >>> running = [("b", {"gpu": 3}), ("b", {"gpu": 3}), ("b", {"gpu": 2})]
         >>> fc.schedulers.Kueue().victims(QueueTree("Kueue", (Queue("all"), *queues)), "a", {"gpu": 4}, running)
@@ -175,7 +175,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> own = {"withinClusterQueue": "LowerPriority"}
         >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
         >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
@@ -223,7 +223,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> own = {"withinClusterQueue": "LowerPriority"}
         >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
         >>> arrivals = [("a", {"cpu": 6}), ("b", {"cpu": 13}), ("a", {"cpu": 8}, 10)]
@@ -269,7 +269,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
         >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
         >>> fc.schedulers.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
@@ -312,7 +312,7 @@ class Kueue(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> queues = [Queue(name, "all", 1, {"cpu": 0}, used={"cpu": use}) for name, use in (("a", 2), ("b", 1))]
         >>> tree = QueueTree("Kueue", (Queue("all", guarantee={"cpu": 8}), *queues))
         >>> fc.schedulers.Kueue().admitted(tree, {"a": {"cpu": 1}, "b": {"cpu": 1}})

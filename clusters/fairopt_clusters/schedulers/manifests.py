@@ -47,7 +47,7 @@ def manifest(tree: QueueTree, workloads: Sequence[Workload] = (), annotations: b
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> print(fc.schedulers.manifest(QueueTree("Slurm", (Queue("bio", weight=3, limit={"cpu": 8}),), {"cpu": 9})))
     # 9 cpu to divide
     Cluster - 'cluster':Fairshare=1:QOS='normal'

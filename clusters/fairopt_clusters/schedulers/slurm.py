@@ -33,7 +33,7 @@ class Slurm(Deployed):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> accounts = Queue("bio", weight=3, request={"cpu": 30}), Queue("physics"), Queue("guests", weight=0)
     >>> fc.schedulers.Slurm().divide(QueueTree("Slurm", accounts, {"cpu": 100}))["cpu"].tolist()
     [30.0, 70.0, 0.0]
@@ -59,7 +59,7 @@ class Slurm(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> accounts = Queue("a", weight=1, used={"billing": 30}), Queue("b", weight=3, used={"billing": 30})
         >>> table = fc.schedulers.Slurm().factors(QueueTree("Slurm", accounts, {"billing": 1}))
         >>> table[["fairshare", "level_fs"]].values.round(6).tolist()

@@ -49,7 +49,7 @@ class Volcano(Deployed):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> queues = Queue("a", weight=3, request={"cpu": 5}), Queue("b", request={"cpu": 9})
     >>> fc.schedulers.Volcano().divide(QueueTree("Volcano", queues, {"cpu": 8}))["cpu"].tolist()
     [5.0, 3.0]

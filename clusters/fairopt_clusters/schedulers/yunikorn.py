@@ -38,7 +38,7 @@ class YuniKorn(Deployed):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+    >>> from fairopt_clusters import Queue, QueueTree
     >>> queues = Queue("a", guarantee={"cpu": 6}), Queue("b", guarantee={"cpu": 2}), Queue("c")
     >>> fc.schedulers.YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 9}))["cpu"].round(3).tolist()
     [3.176, 1.059, 4.765]
@@ -73,7 +73,7 @@ class YuniKorn(Deployed):
         Examples
         --------
         >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters.read.queues.tree import Queue, QueueTree
+        >>> from fairopt_clusters import Queue, QueueTree
         >>> queues = Queue("a", used={"cpu": 2}), Queue("b", used={"cpu": 1})
         >>> fc.schedulers.YuniKorn().order(QueueTree("YuniKorn", queues, {"cpu": 4}))
         ['b', 'a']

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fairopt_clusters.read.secured import Limit, Owed, Quota, Users
+from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users
 from fairopt_clusters.read.secured import secured as secured_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def secured(demands, limits, units, able=None, flavors=None):
     members = range(len(demands))
     capacities = np.full((able.shape[1], demands.shape[1]), 100.0)
     names = ["cpu", "gpu"][: demands.shape[1]]
-    given = [Quota(name, amount, {"t": on}) for on, of in quotas for name, amount in of.items()]
+    given = [Entitlement(name, amount, {"t": on}) for on, of in quotas for name, amount in of.items()]
     users = Users(demands, np.array(limits, float), able, {"t": members}, names, capacities)
     tasks, _, part = secured_by(Owed({"t": given}), users)
     assert part == 1
@@ -75,8 +75,8 @@ def test_a_team_around_others_secures_what_they_do_and_more():
         ["cpu"],
         np.array([[100.0]]),
     )
-    of_team = {"a": [Quota("cpu", 4.0, {"a": ON})], "b": [Quota("cpu", 1.0, {"b": ON})]}
-    outer = {"all": (["a", "b"], [Quota("cpu", 10.0, {"a": ON, "b": ON})])}
+    of_team = {"a": [Entitlement("cpu", 4.0, {"a": ON})], "b": [Entitlement("cpu", 1.0, {"b": ON})]}
+    outer = {"all": (["a", "b"], [Entitlement("cpu", 10.0, {"a": ON, "b": ON})])}
     tasks, floors, _ = secured_by(Owed(of_team, outer), users)
     assert tasks.tolist() == [4, 1] and floors == {"all": {"cpu": pytest.approx(10)}}
     limit = Limit("a", "cpu", 6.0, {"a": (True,)})
@@ -89,7 +89,10 @@ def test_what_does_not_fit_on_the_servers_together_is_secured_in_part():
         demands, np.array([9.0, 9.0]), able, {"a": [0], "b": [1]}, ["cpu", "gpu"], np.array([[4.0, 4], [4, 0]])
     )
     owed = Owed(
-        {"a": [Quota("cpu", 6.0, {"a": on})], "b": [Quota("cpu", 4.0, {"b": on}), Quota("gpu", 4.0, {"b": on})]}
+        {
+            "a": [Entitlement("cpu", 6.0, {"a": on})],
+            "b": [Entitlement("cpu", 4.0, {"b": on}), Entitlement("gpu", 4.0, {"b": on})],
+        }
     )
     tasks, _, part = secured_by(owed, users)
     assert part == pytest.approx(0.8) and tasks == pytest.approx([1.6, 3.2])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fairopt.errors import InvalidInstance
 from fairopt.io import shown
 from fairopt_clusters.read.kubernetes.kueue import ClusterQueue, Cohort, KueueObjects
-from fairopt_clusters.read.queues.cohorts import Quotas
+from fairopt_clusters.read.queues.cohorts import QueueNode
 
 MOST_LENDERS = 10  # children of a cohort that may use less than they do not lend, of which all combinations are rows
 MOST_AHEAD = 6  # of which all combinations are rows that hold however much they use
@@ -26,7 +26,7 @@ class Sum(NamedTuple):
 
 
 @dataclass(eq=False)
-class Branch(Quotas[_Cell]):
+class Branch(QueueNode[_Cell]):
     """A queue or a cohort."""
 
     is_queue: bool = False

@@ -28,7 +28,7 @@ from fairopt_clusters.read.kubernetes.objects import PODS, Node, Pod, PodSpec, i
 from fairopt_clusters.read.kubernetes.placement import Taint, Toleration
 from fairopt_clusters.read.kubernetes.unread import queue_named
 from fairopt_clusters.read.queues.teams import labels_of, positive
-from fairopt_clusters.read.secured import Limit, Owed, Quota
+from fairopt_clusters.read.secured import Entitlement, Limit, Owed
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE = f"{GROUP}/cluster-queue-name"
@@ -453,7 +453,7 @@ class Queues:
             if place[0].queue is not None:
                 of_queue.setdefault(place[0].queue, []).append(place)
         masks = {queue: self._masks(queue, servers) for queue in of_queue}
-        of_team: dict[str, list[Quota]] = {queue: [] for queue in of_queue}
+        of_team: dict[str, list[Entitlement]] = {queue: [] for queue in of_queue}
         limits, cells = list[Limit](), [cell for cell in self._cohorts.cells if cell[1] in servers.resources]
         most: dict[tuple[str, str], dict[str, float]] = {}
         for flavor, resource in cells:
@@ -477,7 +477,7 @@ class Queues:
             self._notes.add(what, example, number=part < 1 / _ROUNDED)
             for queue, on in mine.items():
                 amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
-                of_team[queue].append(Quota(resource, amount, {queue: on}))
+                of_team[queue].append(Entitlement(resource, amount, {queue: on}))
             limits += self._limits((flavor, resource), wanted, mine, servers)
         nested = any(one.parent for one in self._cohorts.cohorts.values())
         outer = self._of_cohorts(most, masks, names) if nested else {}
@@ -512,11 +512,11 @@ class Queues:
         wanted: Mapping[tuple[str, str], Mapping[str, float]],
         masks: Mapping[str, Mapping[tuple[str, str], Bool]],
         names: Mapping[str, str],
-    ) -> dict[str, tuple[list[str], list[Quota]]]:
+    ) -> dict[str, tuple[list[str], list[Entitlement]]]:
         """What cohorts in cohorts are owed: their quotas and those below them, the inner ones first."""
         paths = {queue: self._cohorts.above(queue) for queue in masks}
         depth = {name: len(path) - k for path in paths.values() for k, name in enumerate(path)}
-        out: dict[str, tuple[list[str], list[Quota]]] = {}
+        out: dict[str, tuple[list[str], list[Entitlement]]] = {}
         for cohort in sorted(depth, key=lambda name: -depth[name]):
             branch = self._cohorts.cohorts[cohort]
             inside = [queue for queue, path in paths.items() if cohort in path]
@@ -524,7 +524,7 @@ class Queues:
                 out[names[cohort]] = (
                     inside,
                     [
-                        Quota(
+                        Entitlement(
                             cell[1], branch.quota.get(cell, 0.0) + one.amount, {q: masks[q][cell] for q in one.queues}
                         )
                         for cell, of_cell in wanted.items()

@@ -17,7 +17,7 @@ Cell = TypeVar("Cell")
 
 
 @dataclass(eq=False)
-class Quotas(Generic[Cell]):
+class QueueNode(Generic[Cell]):
     """A queue or a cohort: its quotas and limits by cell, which is a flavor and a resource, and its place."""
 
     name: str

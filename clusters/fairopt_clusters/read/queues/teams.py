@@ -13,7 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes
 from fairopt_clusters.quotas.quota import matching
 from fairopt_clusters.read.queues.tree import ALL, QueueTree
-from fairopt_clusters.read.secured import Limit, Owed, Quota, Users, fitting, guarantees_of, members_of
+from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users, fitting, guarantees_of, members_of
 
 _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 
@@ -83,17 +83,17 @@ def owed_to(tree: QueueTree, owners: Collection[str], resources: Sequence[str], 
         found = {name: matching(name, resources) for name in amounts}
         return {meant: amounts[name] for name, meant in found.items() if meant}
 
-    of_team: dict[str, list[Quota]] = {}  # of all, also of those that are owed nothing
+    of_team: dict[str, list[Entitlement]] = {}  # of all, also of those that are owed nothing
     for owner in (name for name in paths if name not in inner):
         amounts = of(known[owner].guarantee) if owner in known else {}
-        of_team[owner] = [Quota(name, amount, {owner: anywhere}) for name, amount in amounts.items()]
-    of_outer: dict[str, tuple[list[str], list[Quota]]] = {}
+        of_team[owner] = [Entitlement(name, amount, {owner: anywhere}) for name, amount in amounts.items()]
+    of_outer: dict[str, tuple[list[str], list[Entitlement]]] = {}
     for name in sorted(below, key=lambda name: -len(tree.above(name))):
         inside = [owner for owner in below[name] if owner not in inner]
         amounts = of(known[name].guarantee)
         if amounts and inside:
             on = dict.fromkeys(inside, anywhere)
-            of_outer[name] = inside, [Quota(one, amount, on) for one, amount in amounts.items()]
+            of_outer[name] = inside, [Entitlement(one, amount, on) for one, amount in amounts.items()]
     limits = []
     for name in sorted({*paths, *below}):
         for one, amount in of(known[name].limit).items() if name in known else ():

@@ -65,9 +65,22 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
+def cannot_hold(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether it is proved that no point satisfies the conditions.
+
+    Proved is a bound above 0 on the minimum of 0, by a dual ray that the solver leaves (Farkas' lemma). Variables
+    without a range are charged at multiples of the largest number in the conditions, as there is no answer to say how
+    large they are: a solver has called rows infeasible that a variable of -1e11 satisfies.
+    """
+    if any(not one.variables() and not one.value() for one in conditions):
+        return True
+    bound = conic_bound(Posed(cp.Minimize(0), [c for c in conditions if c.variables()]), None, np.zeros(0))
+    return bound is not None and bound.value < 0
+
+
 def conic_bound(
     problem: cp.Problem | Posed,
-    unknowns: cp.Variable,
+    unknowns: cp.Variable | None,
     top: Float,
     left: Left | None = None,
     enough: Callable[[float], bool] | None = None,
@@ -76,19 +89,21 @@ def conic_bound(
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
     CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
-    upper bounds on the nonnegative ``unknowns``. A point that a solver left is moved no further than into the dual cone
-    if that bound is ``enough``.
+    upper bounds on the nonnegative ``unknowns``, if there are any. A point that a solver left is moved no further than
+    into the dual cone if that bound is ``enough``.
     """
     form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
     compiled, columns = form
     data, offset = compiled.data, compiled.offset
-    dims, ours = data["dims"], columns[unknowns.id]
+    dims, ours = data["dims"], np.zeros(0, dtype=np.intp) if unknowns is None else columns[unknowns.id]
     z, y = _solve(data, dims) if left is None or left.points is None else left.points
     if y is None or z is None or offset is None:
         return None
     c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
+    if not c.any():
+        y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(c), np.abs(b).max(initial=0.0))
     sizes, entries = abs(transposed), Entries.of(sp.csr_array(data["A"]))
     others = np.ones(len(c), dtype=bool)
     others[ours] = False
@@ -228,7 +243,7 @@ def _aim(
 
 
 def _cone_form(
-    problem: cp.Problem | Posed, unknowns: cp.Variable, compiled: Compiled | None = None
+    problem: cp.Problem | Posed, unknowns: cp.Variable | None, compiled: Compiled | None = None
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
@@ -239,7 +254,7 @@ def _cone_form(
     if compiled is None or compiled.data.get("P") is not None:
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
-    if dims.psd or getattr(dims, "pnd", None) or unknowns.id not in columns:
+    if dims.psd or getattr(dims, "pnd", None) or not (unknowns is None or unknowns.id in columns):
         return None
     return (compiled, columns) if is_as_asked(compiled) else None
 
@@ -625,7 +640,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
             sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
         ).solve()
         y, z = np.asarray(found.z), np.asarray(found.x)
-    return (z, y) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+    return (z, y) if np.isfinite(y).all() else (None, None)
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

@@ -30,6 +30,7 @@ from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
 from fairopt.proof.gradients import gradient_of
 from fairopt.proof.lagrangian import Multipliers
+from fairopt.proof.slopes import slope_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
@@ -38,7 +39,7 @@ from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
-from fairopt.solve.form.program import Program, require_instance, slope_of
+from fairopt.solve.form.program import Program, require_instance
 
 
 @coefficients_cached()

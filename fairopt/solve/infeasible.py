@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import cannot_hold, conic_excess
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
@@ -159,7 +159,9 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
         others = [other for other in kept if other != name]
         if not _feasible([*always, *(c for other in others for c in groups[other])]):
             kept = others
-    return kept
+    conflict = [*always, *(c for name in kept for c in groups[name])]
+    integers = any(v.attributes["integer"] or v.attributes["boolean"] for c in conflict for v in c.variables())
+    return kept if integers or cannot_hold(conflict) else []
 
 
 def _what_is_possible(

@@ -20,8 +20,6 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form import solvers
 
-STEEP = 1e-3  # of the value: where f changes by less as its tangent does, changes of f itself are proved as well
-
 
 def slope_of(
     form: cp.Expression,
@@ -33,9 +31,9 @@ def slope_of(
 ) -> Slope:
     """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v in ``conditions``; ``restore`` sets v again.
 
-    The unit is what the tangent at x falls to half of x, less what it exceeds the value at v by. At peaks and where
-    tasks are more than is used it is the fall of f itself, or of the rise, to half of x, or else to ``typical`` values,
-    or to none. It is 0 if none is proved.
+    The unit is that of `drop_towards_zero`: the fall to half of x, or the slope of a tangent that falls at least as
+    much, or the fall to twice x. If this is nothing it is the change to half of x, to ``typical`` values, or to none.
+    Each is less what is not proved; the unit is 0 if nothing is.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
     top = np.ravel(np.maximum(2.0 * at, typical), order="F")
@@ -63,14 +61,15 @@ def slope_of(
             there = tangent(where)
             return max(here.value - there.most, there.value - there.hidden - here.most, 0.0)
 
-        unit = max(here.slope / 2 - (here.most - here.value), 0.0)
-        if np.isfinite(here.most) and not unit > STEEP * abs(here.value):
-            half = change(at / 2)
-            unit = max(unit, min(half, change(2 * at)) if half > 0 else 0.0)
-            unit = unit or half or next(filter(None, map(change, (typical, 0 * at))), 0.0)
+        unit = 0.0
+        if np.isfinite(here.most):
+            half, slope = change(at / 2), here.slope - 2 * (here.most - here.value)
+            if slope < half:
+                slope = max(slope, change(2 * at))
+            unit = max(min(half, slope), 0.0) or half or next(filter(None, map(change, (typical, 0 * at))), 0.0)
         restore()
         unknowns.save_value(np.array(at))
-    return Slope(unit, 2.0 * here.hidden) if np.isfinite(here.most) else Slope(0.0, 0.0)
+    return Slope(unit, 2.0 * here.hidden) if unit > 0 else Slope(0.0, 0.0)
 
 
 class _Tangent(NamedTuple):

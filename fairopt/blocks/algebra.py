@@ -35,7 +35,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-from fairopt.runtime.tolerances import NOISE, TERM_ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
 
 KEPT = 8  # values of objectives given by expressions, by point
 
@@ -327,6 +327,11 @@ class Objective(Block):
         """`unit`, `value` and `rounding` for `in_units`; see `flat`."""
         unit, value, rounding = self.unit(point), self.value(point), self.rounding(point)
         return flat(value, rounding) if unit == 0 and self._is_flat(point) else (unit, value, rounding)
+
+    def hidden(self, point: Point) -> float:
+        """The rounding in `value` at a point if it alone is more of the unit than a gap may be, else 0."""
+        unit, _, rounding = self.units(point)
+        return rounding if rounding > GAP_TOLERANCE * unit else 0.0
 
     def _is_flat(self, point: Point) -> bool:
         """Whether 0 is a supergradient at a point for certain."""

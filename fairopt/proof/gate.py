@@ -53,8 +53,9 @@ class Answer:
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
-    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
-    `Certificate`.
+    variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
+    expressions if it alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers' answers.
+    The other fields are those of `Certificate`.
     """
 
     tasks: Float
@@ -73,6 +74,7 @@ class Answer:
     bundles: Float | None = None
     variables: Mapping[str, Float] = field(default_factory=dict)
     multipliers: Mapping[str, Float] = field(default_factory=dict)
+    hidden: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -120,6 +122,9 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
     if attempt is not None:
+        if attempt.status == "optimal" and not (answer.gap <= GAP_TOLERANCE or program.objective.is_known):
+            point = program.point(answer.tasks, answer.bundles, answer.variables or None)
+            answer.hidden = program.objective.hidden(point)
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
 

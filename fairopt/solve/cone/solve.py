@@ -167,7 +167,8 @@ def by_chain(
     linear: bool = True,
     names: Sequence[str] | None = None,
 ) -> Proposals:
-    """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
+    """Proposals of solvers in turn, with the seconds of each, until one is certified, the time is up, or rounding hides
+    too much.
 
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
@@ -181,7 +182,7 @@ def by_chain(
             assert proposal.attempt is not None
             attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
             answer = yield replace(proposal, solver=attempt.solver, attempt=attempt)
-            if answer is not None and answer.ok:
+            if answer is not None and (answer.ok or answer.hidden):
                 return
             begun = time.perf_counter()
 

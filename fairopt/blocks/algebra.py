@@ -329,8 +329,12 @@ class Objective(Block):
         return flat(value, rounding) if unit == 0 and self._is_flat(point) else (unit, value, rounding)
 
     def hidden(self, point: Point) -> float:
-        """The rounding in `value` at a point if it alone is more of the unit than a gap may be, else 0."""
-        unit, _, rounding = self.units(point)
+        """The rounding in `value` at a point if it alone is more than gaps may be, also of what typical tasks change.
+
+        Else 0. Near the only tasks where a norm is 0 the unit is as small as its rounding, but other solvers get there.
+        """
+        unit, value, rounding = self.units(point)
+        unit = max(unit, abs(value - self.value(point.towards_typical(1.0))))
         return rounding if rounding > GAP_TOLERANCE * unit else 0.0
 
     def _is_flat(self, point: Point) -> bool:

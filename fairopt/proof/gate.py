@@ -40,6 +40,7 @@ from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
 
+LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
@@ -54,7 +55,7 @@ class Answer:
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
     variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
-    expressions if it alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers' answers.
+    expressions if that alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers too.
     The other fields are those of `Certificate`.
     """
 
@@ -122,11 +123,19 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
     if attempt is not None:
-        if attempt.status == "optimal" and not (answer.gap <= GAP_TOLERANCE or program.objective.is_known):
-            point = program.point(answer.tasks, answer.bundles, answer.variables or None)
-            answer.hidden = program.objective.hidden(point)
+        if attempt.status == "optimal" and not answer.gap <= GAP_TOLERANCE:
+            answer.hidden = _hidden(program, answer)
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
+
+
+def _hidden(program: Program, answer: Answer) -> float:
+    """What rounding hides of an objective at an answer with tasks, if it is too much; see `Answer`."""
+    if not program.decides_tasks or program.objective.is_known:
+        return 0.0
+    if not (answer.tasks > LITTLE * program.size[program.pairs.user]).any():
+        return 0.0
+    return program.objective.hidden(program.point(answer.tasks, variables=answer.variables or None))
 
 
 def _answer(program: Program, method: str, found: Measured) -> Answer:

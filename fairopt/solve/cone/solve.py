@@ -20,6 +20,7 @@ from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.proof.conic import reach_of_variables
 from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -50,7 +51,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
     units, unsolved, refined, tried_nothing = dict[str, float](), list[ConeModel](), list[str](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
+        evidence, inaccurate, answered = None, None, name == "HIGHS" or settings.solver is None
         if linear_only(settings, name) and has_curves(program):  # without writing a cone program
             return
         ready: tuple[ConeModel, Compiled | None] | None = None
@@ -107,6 +108,9 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
+        if evidence is not None and cone.model.own.held and cone.best_values(tasks := cone.tasks()):
+            better = replace(evidence, written=Written.of(cone, keep=True))
+            yield Proposal("cone", tasks, better, attempt=replace(attempt, status=f"{attempt.status}, best variables"))
         if inaccurate is not None and not settings.clock.late:
             yield inaccurate
         if answered and not (refined or settings.options or settings.clock.late):

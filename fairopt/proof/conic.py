@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from fairopt.proof.ranges import Entries, ranges_within_cones
 from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.clock import Late, check, current
+from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
@@ -98,9 +98,10 @@ def conic_bound(
     compiled, columns = form
     data, offset = compiled.data, compiled.offset
     dims, ours = data["dims"], np.zeros(0, dtype=np.intp) if unknowns is None else columns[unknowns.id]
-    z, y = _solve(data, dims) if left is None or left.points is None else left.points
-    if y is None or z is None or offset is None:
+    points = _points(compiled) if left is None or left.points is None else left.points
+    if points is None or offset is None:
         return None
+    z, y = points
     c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
     if not c.any():
         y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(c), np.abs(b).max(initial=0.0))
@@ -263,8 +264,6 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
     """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
-    if _too_long(problem):
-        raise Late
     try:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
@@ -272,12 +271,6 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
             return Compiled.of(problem, "CLARABEL", options)
     except cp.error.SolverError:
         return None
-
-
-def _too_long(problem: cp.Problem | Posed) -> bool:
-    """Whether CVXPY would compile a problem for longer than the current call may take."""
-    clock = current()
-    return clock is not None and time.perf_counter() + solvers.compiling(problem, solvers.size(problem)) > clock.hard
 
 
 def has_matrices(problem: cp.Problem) -> bool:
@@ -327,10 +320,9 @@ def conic_excess(
 
     No smaller excess is searched for than is ``enough``.
     """
-    problem = Posed(cp.Maximize(expression), constraints)
-    unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
-    if unknown:
+    if left is not None and not left.is_of(expression, constraints):
         return np.inf, ""
+    problem = Posed(cp.Maximize(expression), constraints)
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
     found = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
     if found is None or not np.isfinite(found.value - value):
@@ -614,33 +606,19 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's primal and dual solution; None if these are not finite or time ran out."""
-    import clarabel
-    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
-
-    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    clock = current()
+def _points(compiled: Compiled) -> tuple[Float, Float] | None:
+    """CLARABEL's primal and dual point; None if the latter is not finite or time ran out."""
+    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
-    if clock is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
-        arrays = {name: data[name] for name in ("A", "b", "c")} | {"dims": subprocesses.cones(dims)}
-        try:
-            found = subprocesses.solve("CLARABEL", clock.hard, data=arrays, options=options, verbose=False)
-            y, z = found["z"], found["x"]
-        except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
-            return None, None
-    else:
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        for name, value in options.items():
-            setattr(settings, name, value)
-        size = len(data["c"])
-        found = clarabel.DefaultSolver(
-            sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
-        ).solve()
-        y, z = np.asarray(found.z), np.asarray(found.x)
-    return (z, y) if np.isfinite(y).all() else (None, None)
+        if solvers.may_overrun("CLARABEL", compiled.entries):
+            solve = partial(solvers.solve_elsewhere, "CLARABEL", clock.hard)
+    try:
+        found = solve(compiled.data, False, options)
+    except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError, ValueError):
+        return None
+    primal, dual = np.asarray(found.x), np.asarray(found.z)
+    return (primal, dual) if np.isfinite(dual).all() else None
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -424,11 +424,18 @@ class Program:
         return Natural(self.instance, self.pairs, slopes=self._slope_at)
 
     def _slope_at(self, objective: Objective, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
-        """The `Slope` of the objective at tasks by pair and values of variables; None for another objective."""
+        """The `Slope` of the objective at tasks by pair and values of variables; None for another, and a transform."""
         if objective != self.objective:
             return None
         units = {key: size for key, value in values.items() if (size := float(np.max(np.abs(value), initial=0.0))) > 0}
-        return ConeModel(self, units=units).slope(tasks, values)
+        cone = ConeModel(self, units=units)
+        form, factor = cone.maximand
+        if factor is None:
+            return None
+        at, typical = tasks / cone.scale, (self.size / self.instance.n_servers)[self.pairs.user] / cone.scale
+        slope_of, restore = later("fairopt.proof.slopes:slope_of"), partial(cone.model.own.save, values)
+        found = slope_of(form, cone.all_constraints, cone.unknowns, at, typical, restore)
+        return Slope(found.unit * factor, found.hidden * factor)
 
     @cached_property
     def _has_own_levels(self) -> bool:
@@ -589,24 +596,12 @@ class ConeModel:
         if not variables:
             return {}
         at = tasks / self.scale
-        conditions = [*(condition for _, _, condition in self.rest), *self.required]
-        some = [c for c in conditions if variables & {v.id for v in c.variables()}]
+        some = [c for c in self.all_constraints if variables & {v.id for v in c.variables()}]
         problem = cp.Problem(cp.Maximize(form), [self.unknowns == at, *some])
         solved = (status in solvers.SOLVED for status in solvers.statuses(problem))
         known = any(one and len(own.values()) == len(variables) for one in solved)
         self.unknowns.save_value(np.array(at))
         return own.values() if known else {}
-
-    def slope(self, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
-        """The `Slope` of the objective at tasks by pair and values of variables; None for a transform of it."""
-        form, factor = self.maximand
-        if factor is None:
-            return None
-        conditions = [*(condition for _, _, condition in self.rest), *self.required]
-        at, typical = tasks / self.scale, (self.program.size / self.program.instance.n_servers)[self.program.pairs.user]
-        slope_of = later("fairopt.proof.slopes:slope_of")
-        found = slope_of(form, conditions, self.unknowns, at, typical / self.scale, lambda: self.model.own.save(values))
-        return Slope(found.unit * factor, found.hidden * factor)
 
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""

@@ -72,9 +72,10 @@ def cannot_hold(conditions: Sequence[cp.Constraint]) -> bool:
     without a range are charged at multiples of the largest number in the conditions, as there is no answer to say how
     large they are: a solver has called rows infeasible that a variable of -1e11 satisfies.
     """
-    if any(not one.variables() and not one.value() for one in conditions):
+    some = [one for one in conditions if one.variables()]
+    if not all(one.value() for one in conditions if not one.variables()):
         return True
-    bound = conic_bound(Posed(cp.Minimize(0), [c for c in conditions if c.variables()]), None, np.zeros(0))
+    bound = conic_bound(Posed(cp.Minimize(0), some), None, np.zeros(0)) if some else None
     return bound is not None and bound.value < 0
 
 

@@ -18,6 +18,7 @@ from fairopt.blocks.written_values import errors_of
 from fairopt.proof.conic import conic_excess
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form import solvers
 
 
@@ -32,8 +33,8 @@ def slope_of(
     """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v in ``conditions``; ``restore`` sets v again.
 
     The unit is that of `drop_towards_zero`: the fall to half of x, or the slope of a tangent that falls at least as
-    much, or the fall to twice x. If this is nothing it is the change to half of x, to ``typical`` values, or to none.
-    Each is less what is not proved; the unit is 0 if nothing is.
+    much, or the fall to twice x. If this is nothing it is the change to half of x, or if that is proved to be nothing,
+    to ``typical`` values, or to none. Each is less what is not proved; the unit is 0 if nothing is.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
     top = np.ravel(np.maximum(2.0 * at, typical), order="F")
@@ -56,17 +57,21 @@ def slope_of(
     with np.errstate(all="ignore"):
         here = tangent(at, restore)
 
-        def change(where: Float) -> float:
+        def change(there: _Tangent) -> float:
             """What is proved of the change of f to a point."""
-            there = tangent(where)
             return max(here.value - there.most, there.value - there.hidden - here.most, 0.0)
 
         unit = 0.0
         if np.isfinite(here.most):
-            half, slope = change(at / 2), here.slope - 2 * (here.most - here.value)
+            to_half = tangent(at / 2)
+            half, slope = change(to_half), here.slope - 2 * (here.most - here.value)
             if slope < half:
-                slope = max(slope, change(2 * at))
-            unit = max(min(half, slope), 0.0) or half or next(filter(None, map(change, (typical, 0 * at))), 0.0)
+                slope = max(slope, change(tangent(2 * at)))
+            unit = max(min(half, slope), 0.0) or half
+            if unit == 0:
+                unit = next(filter(None, (change(tangent(where)) for where in (typical, 0 * at))), 0.0)
+                most = max(here.most - to_half.value + to_half.hidden, to_half.most - here.value)
+                unit *= most <= GAP_TOLERANCE * unit
         restore()
         unknowns.save_value(np.array(at))
     return Slope(unit, 2.0 * here.hidden) if unit > 0 else Slope(0.0, 0.0)

@@ -139,14 +139,13 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all conditions can hold together; True if no solver can tell."""
-    for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
-        if status.startswith("infeasible"):
-            return False
-        if status in solvers.SOLVED:
-            return True
-    return True
+def _feasible(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether conditions can hold together for all that is proved, or for whole tasks, that a solver says."""
+    if not any(v.attributes["integer"] or v.attributes["boolean"] for c in conditions for v in c.variables()):
+        return not cannot_hold(conditions)
+    statuses = solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions)))
+    known = (status for status in statuses if status.startswith("infeasible") or status in solvers.SOLVED)
+    return next(known, "optimal") in solvers.SOLVED
 
 
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:
@@ -159,9 +158,7 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
         others = [other for other in kept if other != name]
         if not _feasible([*always, *(c for other in others for c in groups[other])]):
             kept = others
-    conflict = [*always, *(c for name in kept for c in groups[name])]
-    integers = any(v.attributes["integer"] or v.attributes["boolean"] for c in conflict for v in c.variables())
-    return kept if integers or cannot_hold(conflict) else []
+    return kept
 
 
 def _what_is_possible(

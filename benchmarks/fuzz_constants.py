@@ -20,7 +20,7 @@ import fairopt as fo
 Expression = Any
 UNKNOWN = "?"  # as in `fuzz_verdicts`, which imports this module
 MISSED = 2e-6  # of the unit: an answer that is worse by more is wrong
-NOISE = 1e-11  # of what the objective changes to other points: the reference's tolerance
+NOISE = 1e-9  # of what the objective changes to other points: the tolerance of solvers, also at nearly no tasks
 
 
 def _spread(n: int) -> Any:
@@ -205,7 +205,7 @@ def missed(draw: Draw, answer: Any) -> str:
         parts = np.minimum(alone, limits) / len(tasks)
         changes = [abs(got - value(other)) for other in (parts, 0 * tasks, 0 * tasks + 1, *np.diag(parts))]
         changes = [change for change in changes if np.isfinite(change)]
-        # differences within the rounding of values, or the reference's tolerance, count as none
+        # differences within the rounding of values, or the tolerance of solvers, count as none
         noise = max(1e-13 * objective.size(tasks), NOISE * max(changes, default=0.0))
         if unit <= noise:  # it is flat, or these are nearly no tasks
             unit = next((change for change in changes if change > noise), abs(short))

@@ -298,9 +298,8 @@ class Objective(Block):
         """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
         else to no tasks.
 
-        Of users' expressions each counts if it is beyond rounding (`unit_of`). With variables besides tasks in them the
-        first is half the slope at the best values of these, at most `drop`: scaling such a variable would scale
-        constants of its rows, too.
+        Of users' expressions each counts if it is beyond rounding (`unit_of`). With variables besides tasks in them it
+        is what is proved to change (`fairopt.proof.slopes`): scaling such a variable would scale constants of its rows.
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():

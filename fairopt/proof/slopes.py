@@ -2,8 +2,8 @@
 
 ``f(x) = max_v g(x, v)`` has variables v in rows. A solver finds v, its value and the multipliers s of ``x = at``, each
 with noise relative to the constants of rows, which may be 1e13 where f changes by 1: such multipliers have been off by
-1,000 times the value. Weak duality holds whatever they are: the dual bound U on ``g(x, v) - s (x - at)`` over all x
-and v gives ``f(x) <= U + s (x - at)``. So only what is proved to change is a unit.
+1,000 times the value. Weak duality holds whatever they are: the dual bound U on ``g(x, v) - s (x - at)`` over x from 0
+to ``at`` and all v gives ``f(x) <= U + s (x - at)`` there. So only what is proved to change is a unit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def slope_of(
     to ``typical`` values, or to none. Each is less what is not proved; the unit is 0 if nothing is.
     """
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
-    top = np.ravel(np.maximum(2.0 * at, typical), order="F")
 
     def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:
         """The tangent of f at a point, and the value there at variables that are ``best`` or the solver's."""
@@ -51,7 +50,7 @@ def slope_of(
             unknowns.save_value(np.array(where))
         value, hidden = float(form.value), sum(map(_hidden, some, duals))
         above = form - cp.sum(cp.multiply(slopes, unknowns - where))
-        excess, _ = conic_excess(above, some, unknowns, top, value)
+        excess, _ = conic_excess(above, some, unknowns, np.ravel(where, order="F"), value)
         return _Tangent(value, value + excess, float(np.sum(slopes * where)), hidden)
 
     with np.errstate(all="ignore"):
@@ -63,8 +62,8 @@ def slope_of(
 
         unit = 0.0
         if np.isfinite(here.most):
-            to_half = tangent(at / 2)
-            half, slope = change(to_half), here.slope - 2 * (here.most - here.value)
+            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.value)
+            half = max(change(to_half), slope / 2)  # rows may leave no values at half of x
             if slope < half:
                 slope = max(slope, change(tangent(2 * at)))
             unit = max(min(half, slope), 0.0) or half

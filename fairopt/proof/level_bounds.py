@@ -282,14 +282,14 @@ class LevelsAtPrices:
         users = users[np.argsort(self.values[users], kind="stable")]
         values, p, n = self.values[users], np.zeros(len(self.user)), np.zeros(len(self.values))
         start = 0
-        for c in (*self.judged, None):
-            end = np.searchsorted(values, np.inf if c is None else c.level)
-            for k in range(start + 1, end + 1) if one_by_one else [end] * (end > start):
-                of_limit = LevelDual(users[start:k], np.zeros(len(self.used)))
-                yield LevelCosts(of_limit, False, p, n, p, p > 0, 0.0, 0.0, values[k - 1], n, p, ()), False
-                start = k
-            if c is not None:
-                yield c, True
+        ends = [*np.searchsorted(values, [c.level for c in self.judged]).tolist(), len(users)]
+        for k, end in enumerate(ends):
+            for stop in range(start + 1, end + 1) if one_by_one else {start, end} - {start}:
+                of_limits = LevelDual(users[start:stop], np.zeros(len(self.used)))
+                yield LevelCosts(of_limits, False, p, n, p, p > 0, 0.0, 0.0, values[stop - 1], n, p, ()), False
+                start = stop
+            if k < len(self.judged):
+                yield self.judged[k], True
 
     def passed_on(self, need: Float, alone: Bool, fixed: Bool) -> Float:
         """What is to be made room for on each row, below 0 where there is room, if earlier users run elsewhere where

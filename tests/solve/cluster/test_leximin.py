@@ -503,7 +503,7 @@ def test_levels_that_rest_on_the_last_parts_of_a_resource_are_right_or_refused()
 
 
 def test_exact_programs_assume_bounds_that_are_rounded_and_files_are_not_proved_by_them(tmp_path: Path) -> None:
-    instance, _ = chain_levels(3)
+    instance, _ = chain_levels(5)
     policy = fo.Policy(fo.Leximin(fo.Tasks()), constraints=[fo.Reserve(0, 0.1)])
     answer = policy.allocate(instance)
     assert "exact" in answer.certificate.tried[-1].status

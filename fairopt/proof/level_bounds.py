@@ -232,12 +232,12 @@ class LevelsAtPrices:
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
         most_rise, fixed = np.maximum(most_rise, 0.0), np.zeros(n, dtype=bool)
         fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
-        out, of_limits = list[float](), 0.0
-        for c, is_level in self.steps(most_rise <= GAP_TOLERANCE, one_by_one=worst_case):
+        out, of_limits = list[float](), [0.0]
+        for c, is_level in self.steps(most_rise <= GAP_TOLERANCE, worst_case and self.further is None):
             check()
             mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
             need, used = rounded * usable + taken - left, needs @ np.where(fixed[user], 0.0, tasks)
-            over = np.maximum(self.passed_on(need, used == 0, fixed) if worst_case else need, 0.0)
+            over = np.maximum(self.passed_on(need, used == 0) if worst_case else need, 0.0)
             part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
             of_pair = np.zeros(len(user))
             np.maximum.at(of_pair, pair, part[row])
@@ -245,7 +245,8 @@ class LevelsAtPrices:
             lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
             fall[~fixed] = lowest
             spent = np.where(costs > 0, costs * c.floors, 0.0)
-            money = TINY + abs(c.slack) + rounded * spent.sum()  # below 0 where tasks break further rows
+            # slack is below 0 where tasks break further rows; above 0 it lets users who cost nothing rise to their most
+            money = TINY + abs(c.slack) + rounded * spent.sum()
             if worst_case:
                 money += float((spent * fall).sum())
             else:
@@ -255,27 +256,26 @@ class LevelsAtPrices:
             rise = np.minimum(money * each, most_rise)
             of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack
             moved = float(np.max(of_rounding[mine], initial=lowest))
-            if is_level:
-                out.append(moved)
-            else:
-                of_limits = max(of_limits, moved)
+            (out if is_level else of_limits).append(moved)
             if c.further:  # rows have no part of a capacity to compare with: what moves a level moves later ones
                 fall[mine] = np.maximum(fall[mine], moved)
             fixed[mine] = True
             is_open &= ~(c.reduced_cost > 0)
             # what they could take of each capacity: one rises by all the money, or each by its own most
-            mine_only = np.zeros(n, dtype=bool)
-            mine_only[mine] = True
             # where a capacity that they fill alone has no more, they rise elsewhere
-            some = (mine_only[user] & (worst_case | is_open))[pair]
+            some = (np.isin(user, mine) & (worst_case | is_open))[pair]
             best, most = np.zeros(len(usable)), np.zeros(len(usable))
             np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
             np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
             taken += np.minimum(money * best, most)
-        return [*out, of_limits]
+        return [*out, max(of_limits)]
 
     def steps(self, at_limit: Bool, one_by_one: bool) -> Iterator[tuple[LevelCosts, bool]]:
-        """The levels judged, and as steps without costs the users ``at_limit`` that none of them fixes, by level."""
+        """The levels judged, and as steps without costs the users ``at_limit`` that none of them fixes, by level.
+
+        Of those between two levels each takes what it lacks from the next ones, which matters to the last digits only
+        if they are taken ``one_by_one``.
+        """
         for c in self.judged:
             at_limit[c.solution.users[self.values[c.solution.users] >= c.level * (1 - ABOVE)]] = False
         users = np.flatnonzero(at_limit)
@@ -291,7 +291,7 @@ class LevelsAtPrices:
             if k < len(self.judged):
                 yield self.judged[k], True
 
-    def passed_on(self, need: Float, alone: Bool, fixed: Bool) -> Float:
+    def passed_on(self, need: Float, alone: Bool) -> Float:
         """What is to be made room for on each row, below 0 where there is room, if earlier users run elsewhere where
         they exceed rows that they fill ``alone`` (Proposition 15.4).
 
@@ -299,26 +299,24 @@ class LevelsAtPrices:
         rows pass on adds up; no part of it reaches a server twice, by the fewest moves.
         """
         m, resources = len(self.used), self.program.instance.n_resources
-        need, further, alone = need[:m], need[m:], alone[:m]
+        out, need, alone = need.copy(), need[:m], alone[:m]
         starts = np.flatnonzero(alone & (need > 0))
-        if not len(starts):
-            return np.append(need, further)
-        runs, could = fixed[self.user] & (self.pair_levels > 0), fixed[self.user] & ~self.program.zero_pairs
         pair, row = np.repeat(np.arange(len(self.user)), np.diff(self.needs.indptr)), self.needs.indices
-        load = np.zeros((len(fixed), m))  # of a unit of level
-        load[self.user[pair[could[pair]]], row[could[pair]]] = (self.needs.data / self.per_task[pair])[could[pair]]
+        load = np.zeros((len(self.values), m))  # of a unit of level
+        load[self.user[pair], row] = np.where(self.program.zero_pairs[pair], 0.0, self.needs.data / self.per_task[pair])
         ratio, passed, server = np.zeros((m, m)), np.zeros((len(starts), m)), np.arange(m) // resources
-        for r in np.flatnonzero(alone):
-            users = np.unique(self.user[pair[(row == r) & runs[pair]]])
-            ratio[r] = np.max(load[users] / load[users, r][:, None], axis=0, initial=0.0)
+        for r in np.flatnonzero(alone) if len(starts) else ():
+            there = self.loads.indices[slice(*self.loads.indptr[r : r + 2])]
+            users = self.user[there[self.pair_levels[there] > 0]]
+            ratio[r] = np.max(load[users] / load[users, r, None], axis=0, initial=0.0)
         passed[np.arange(len(starts)), starts] = need[starts]
-        reached, out = server == server[starts, None], need.copy()
+        reached = server == server[starts, None]
         while passed.any():
             more = np.where(reached, 0.0, passed @ ratio)
-            out += more.sum(axis=0)
+            out[:m] += more.sum(axis=0)
             reached |= np.repeat(more.reshape(len(starts), -1, resources).any(axis=2), resources, axis=1)
             passed = np.where(alone & (more * len(starts) + need > 0), more, 0.0)  # or what all excesses bring fits
-        return np.append(out, further)
+        return out
 
     def all_rows(self) -> tuple[sp.csc_array, Float, Float]:
         """Loads of capacities and sizes of coefficients in further rows, by pair; how much there is, and what is left.

@@ -96,7 +96,7 @@ def test_users_nearly_at_their_limits_take_from_later_ones_what_they_lack(below:
 def test_what_a_limit_leaves_of_a_capacity_is_right_in_its_last_digits(trace: float) -> None:
     """Of 1 - 1e-12 and a trace of 1e-12 floats make 1, but the first user lacks 2e-5 of a task; the second has 3."""
     given = beside_limited_users(trace, 1 - trace)
-    given["capacities"][1] = [3.0]
+    given["capacities"][1], given["weights"][2] = [3.0], 1 / 64  # the third user has the highest level
     exact = Cluster(**given)
     right = [float(v) for v in exact_lp.leximin(exact.forms(exact.tasks()), exact.rows)]
     answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(fo.Instance(**given))

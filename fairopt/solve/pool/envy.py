@@ -9,9 +9,9 @@ products of v along chains are at most the v of their ends. So a common level of
 until a resource is full, as in water-filling, with at most as many stages as resources and limits. As linear programs
 the n (n - 1) rows would be in every program of every level.
 
-A user is fixed if it could rise only by raising somebody who needs a full resource, or who is at a limit. That compares
-floats: equal is what differs by at most 1e-12. If nobody were fixed the loop would not end, and there is no answer
-then. The gate tests Proposition 4.14 at the answer by rows that are tight to 1e-13.
+A user is fixed if somebody who needs a full resource would envy it any rise, or at its limit, which those of others may
+lower. That compares floats: equal is what differs by at most 1e-12. If nobody were fixed the loop would not end, and
+there is no answer then. The gate tests Proposition 4.14 at the answer by rows that are tight to 1e-13.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def envy_free_applies(program: Program) -> bool:
     """Whether the program is leximin or max-min on one pool under envy-freeness and bounds."""
     if not program.single or not program.term.is_smallest or not program.rest or not program.of_users:
         return False
-    # with a resource of none, or a limit of 0, whoever envies nobody may be forced to 0
+    # a user held at 0 would hold all at 0 whom it would envy
     usable = bool((program.usable > 0).all()) and float(program.high.min(initial=np.inf)) > 0
     return usable and program.instance.n_users <= LARGEST and all(type(c) is EnvyFree for c in program.rest)
 
@@ -73,7 +73,7 @@ def _fill(program: Program, envy: EnvyProgram) -> tuple[Float, Float] | None:
             priced = rates > 0
             prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=priced) / max(int(priced.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
-        # whom some user at a full resource lets rise no further without envy, or their own limit
+        # those whom a user of a full resource would envy if they rose, and those at their limits
         fixed = active & (
             (ratios.most_below(np.where(needed, point, np.inf)) <= point * (1 + ROUNDING))
             | (point >= most * (1 - ROUNDING))

@@ -14,8 +14,8 @@ for the residual loads. Then the restricted program of columns seen and users ke
 answer (Dantzig and Wolfe 1960). First prices come from a sample of every sixteenth user. 2 to 5 rounds are usual.
 
 Rounding: the restricted program is solved in shares of the total and parts of the right sides, as the tolerances of
-solvers are absolute; our own `Simplex` is believed only if its duals prove the vertex to 1e-13. If many users tie
-within rounding of 0, full steps may oscillate, so that half steps follow those that improve no bound. The gate computes
+solvers are absolute; our own `Simplex` is believed only if its duals prove the vertex to 1e-13. Full steps
+may oscillate between two prices, so that half steps follow those that improve no bound. The gate computes
 the bound of the prices over all users (Bound 4.9).
 """
 

@@ -65,7 +65,7 @@ def prices_on_servers(program: Program) -> bool:
     instance = program.instance
     if program.empty or program.single or program.rest or not program.of_users:
         return False
-    # a user of no tasks, or all of whose bounds are equal, has no point strictly inside
+    # points are strictly inside: every user can run tasks, and the bounds of some leave a range
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
 

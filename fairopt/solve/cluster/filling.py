@@ -504,8 +504,8 @@ class Filling:
         if due:
             branch.next = clock
         if branch.parent is not None:
-            # The share grows at the rate of the fastest of its largest entries; an entry within `SAME` of them is one,
-            # or each event of many equal entries would be followed by another of a tiny step.
+            # The share grows at the rate of the fastest of its largest entries; an entry within `SAME` of them is one
+            # of them, as rounding leaves equal entries apart.
             share, growth = self.share(branch), self.zero
             near = share - share * self.same
             free = [i for i in range(m) if not self.full[i]]

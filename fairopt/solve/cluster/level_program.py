@@ -19,7 +19,7 @@ servers a later level took a twentieth of the first by primal steps, and up to a
 
 HiGHS's tolerances are absolute, 1e-10: columns and rows of groups are in units of about what the group holds, and the
 cost of z is the number of groups, so that multipliers are near 1. A pair enters only if its reduced cost is above both
-that tolerance and rounding of the costs; else the same pair would enter again and again.
+that tolerance, below which HiGHS would not move it, and rounding of the costs.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LevelProgram:
         self.of_pair, self.of_group, self.of_low = np.zeros(len(group), bool), np.zeros(len(unit), bool), low > 0
         self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
         self.of_pair[home] = True
-        # a basis needs one column less than rows: z is basic, so that the row that it fills first is at its bound
+        # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
         self.simplex = Simplex()
         self.rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 Each instance is ``max sum_j c_j x_j`` under ``sum_j d_ji x_j <= C_i`` and ``0 <= x_j <= high_j``, with as many rows as
 resources. All take one step at a time, each with a basis of its own; those that are done wait. A table of m + 1 rows
-for each is less work than to set up a solver (a tenth of HiGHS's time on one program of a few hundred columns), and a
+for each is less work than to set up a solver (on one program a tenth of HiGHS's), and a
 basis is feasible from the start: all x at 0.
 
 Rounding: columns and the largest coefficient are scaled to 1, so that `PIVOT` is relative. A table is never computed
@@ -80,7 +80,7 @@ class Simplex:
 
     def _step(self, entering: Indices, bland: bool) -> None:
         n, m = self.n, self.m
-        # masks and products instead of indices: the last axis is long, and picking by index per instance is slow
+        # masks and products, as each instance has an index of its own
         enters = entering == np.arange(n + 1)[:, None]
         column = np.einsum("ijb,jb->ib", self.table, enters.astype(float))
         values = self.table[:m, n]

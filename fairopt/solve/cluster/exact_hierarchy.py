@@ -9,8 +9,8 @@ prices
 The largest part of the tasks at the end that can be placed is a linear program in rationals. If it is below 1, its
 duals are the prices of a row that these tasks exceed, and the tree is filled again under it, as by
 `fairopt.solve.cluster.hierarchy` in floats. Each vertex of the dual can be a row once, so that this ends; a row that is
-found twice would be an error, and ends it too. Numbers in fractions grow with each event, so that this is for small
-trees. Floors and limits on what users take together are filled by tolerances, and refused here.
+found twice would be an error, and ends it too. Numbers in fractions grow with the events. Floors and limits on what
+users take together are filled by tolerances, and refused here.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
             return table, entry, _smallest(filling, forest), stops
         # the end first: tasks never fall, so that if they fit there they do at all events
         placed = _place(cluster, tree, tasks, [], clock)
+        # a user that waited until a row stopped it has to have had room before (17.4), shown by a placement
         missing, placements = placed.prices if placed.value < 1 else None, []
         for before, waiting in filling.waited if missing is None else ():
             room = _place(cluster, tree, before, waiting, clock)
@@ -162,6 +163,7 @@ def _tree(cluster: Cluster, policy: Any) -> Tree:
 
     def kind(j: int) -> Any:
         per_weight = (None if x is None else x / weights[j] for x in (cluster.limits[j], cluster.low[j]))
+        # who is equal in all of this has equal levels throughout (Proposition 17.6)
         return *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *per_weight
 
     def of_team(name: str) -> Rational:
@@ -176,7 +178,7 @@ def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
     demands = [cluster.demands[j][cluster.open[j][0]] for j in firsts]
     limits = [[t for j in users if (t := cluster.limits[j]) is not None] for users in tree.leaves]
     costs = []
-    for row in rows:
+    for row in rows:  # relative to the worth of all capacities: a row is full at 1, as a resource is
         on: dict[int | str, list[tuple[int, Rational]]] = {}
         for (s, i), p in row.items():
             on.setdefault(s, []).append((i, p))
@@ -232,7 +234,7 @@ def _place(
     prices = {program.row(load, cluster.room[s][i]): (s, i) for (s, i), load in loads.items()}
     for leaf, x in enumerate(tasks):
         runs = {pairs[leaf, s]: -one for s in cluster.open[firsts[leaf]]}
-        if leaf in waiting:
+        if leaf in waiting:  # more by the same part of what each could run alone
             alone = total(cluster.tasks_alone(firsts[leaf], s) or cluster.zero for s in cluster.open[firsts[leaf]])
             program.row({**runs, rise: alone}, -x)
         elif waiting:

@@ -238,7 +238,7 @@ class _Placements:
             rounds += 1
             costs = np.zeros(self.matrix.shape[1])
             more = np.zeros(len(held))
-            more[left] = 0.01 * self.most[left]  # not more, or few would take all the room of a round
+            more[left] = 0.01 * self.most[left]  # so that no leaf takes all the room of a round
             wanted = np.isin(self.user, left)
             costs[:-1][wanted] = -1.0 / self.most[self.user[wanted]]
             # half of what proofs allow is left to the program, so that tasks on the edge of a capacity are not

@@ -739,8 +739,7 @@ class ByUsers(PriceSystem):
             coefficients, per_multiplier = self.limits
             np.multiply(self.rows[:n], coefficients[:, None, :], out=self.rows[n:])
         flat = self.rows.reshape(len(self.rows), -1)
-        # sum_s theta - |row of V L'^-1|^2 is positive in exact numbers; where it is lost in rounding, a user on one
-        # full server, the factor fails and steps end
+        # positive definite in exact numbers; where rounding takes that away the factor fails, and steps end
         matrix = -(flat @ flat.T)
         matrix[every, every] += sums + responses
         if self.limits is not None:

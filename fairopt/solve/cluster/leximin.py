@@ -187,7 +187,7 @@ class _LevelsOnServers:
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.closed = np.zeros(len(group), dtype=bool)
         loads_by_row = self.pairs.loads
-        check()  # these tables take a part of a second each on many users
+        check()  # time limits: each of these tables takes long on many users
         self.pair_group, self.loads = group, sp.csc_array(loads_by_row[:, self.kept])
         check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)

@@ -86,6 +86,7 @@ class LowerBounds:
     def net(self, smoothed: Float, multipliers: Float | None = None) -> Float:
         """Smoothed minima less multipliers, or with a common level the part φ that counts for it; also of changes."""
         multipliers = self.multipliers if multipliers is None else multipliers
+        # with a common level omega is paid for by v_j, and phi is what is left of that for Z
         return np.where(self.bounded, multipliers[1], smoothed) if self.together else smoothed - multipliers[0]
 
     def user_levels(self, level: Float) -> Float:

@@ -11,8 +11,8 @@ bottlenecks: these conditions are linear, one level for each resource that is fu
 tasks could be swapped without effect, hence a regularisation that pulls to the tasks of now. Where the search cycles (3
 of 3,000 small clusters), damped sweeps follow.
 
-Rounding: tasks that differ from far more tasks elsewhere are rounded as these are; each filling ends by scaling to its
-capacities, and the search at gains of 1e-9.
+Rounding: tasks on a server are differences from those elsewhere, and are rounded as these are; so each filling ends by
+scaling to capacities. The search ends at a gain of 1e-9.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ def solve_totals(program: Program, settings: Settings) -> Proposals:
         tell("servers", first, s)
         some = slice(first, first + step)
         right = (program.whole_capacities[some] * program.usable).T
+        # who may not run on a server has no column there: coefficients of 0 never enter a basis
         demands = np.where(instance.eligible[:, some, None], instance.per_server_demands[:, some], 0.0)
         columns = np.zeros((n, m, right.shape[1]))
         np.divide(demands.transpose(0, 2, 1), right, out=columns, where=right > 0)

@@ -4,8 +4,7 @@ Bounds and methods ask the same three things of G, of shape (n_users, n_servers,
 d_jsi / C_si``: costs ``sum_i G_jsi p_si``, the cheapest server of each user, and loads ``sum_j G_jsi z_js``; and
 Newton's steps ``sum_j theta_js G_jsi G_jsk``. Where demands and units are the same on all servers G is never stored: it
 is a product of a table by user and one by server, so that costs and loads are products of matrices (`_SameDemands`).
-Else G is one table by user, resource and server, resources apart, as sums over few resources are slow along the last
-axis.
+Else G is one table by user, resource and server, resources apart, as NumPy's sums along short axes are slow.
 
 Nothing here decides anything, so that rounding is that of sums. Servers where a user may not run cost 1e60 instead of
 infinity: products with 0 parts are then 0 and not NaN.

@@ -43,7 +43,9 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.pool import interior
 from fairopt.solve.settings import Proposals, Settings
 
-EPSILONS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # fictitious loads, as fractions of a capacity
+# Fictitious loads, as fractions of a capacity. Of 100 small instances without a guess, 1 at alpha = 100 and 2 at 0.01
+# end without prices if the first load is followed by the last.
+EPSILONS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)
 LARGEST_STEP = 3.0  # largest change of eta, or of its effect on loads, in one step
 STEEP = 5.0  # alpha from which any price may change by LARGEST_STEP: at 100, 3 of 237 random instances failed without
 COUNTS = 0.3  # part of its users' budgets from which a price may change by LARGEST_STEP
@@ -297,7 +299,9 @@ class _PriceState:
     @property
     def _largest_change(self) -> Float:
         most: Float = np.full(len(self.eta), LARGEST_STEP)
-        if self.alpha < 1:  # prices that hardly matter to any user may go further
+        # prices that hardly matter to any user may go further: at 0.01, 41 of 100 small instances without a guess ended
+        # early
+        if self.alpha < 1:
             effect = np.maximum(self.jacobian.max(axis=0), 1e-3)
             most = np.maximum(np.minimum(LARGEST_STEP / effect, 5.0 / self.alpha), LARGEST_STEP)
         return most
@@ -318,10 +322,11 @@ def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
 
 def _better_state(state: _PriceState) -> _PriceState | None:
     """The state after a full step, else after a shortened one that cuts no singular values, else after a dual step."""
-    first = state.newton()
+    first = state.newton()  # nearly always enough
     after_first = state.at(state.eta + first)
     if after_first.sound and after_first.size < 0.9 * state.size:
         return after_first
+    # without the dual's steps 5 of 100 small instances at alpha = 100, and 3 at 0.01, ended early
     ways: tuple[tuple[Callable[[], Float], int], ...] = ((partial(state.newton, 0.0), 5), (state.descent, 30))
     for find, tries in ways:
         direction = find()

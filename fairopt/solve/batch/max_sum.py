@@ -2,8 +2,8 @@
 
 Each instance is ``max sum_j c_j x_j`` under ``sum_j d_ji x_j <= C_i`` and ``0 <= x_j <= high_j``, with as many rows as
 resources. All take one step at a time, each with a basis of its own; those that are done wait. A table of m + 1 rows
-for each is less work than to set up a solver (on one program a tenth of HiGHS's), and a
-basis is feasible from the start: all x at 0.
+for each is less work than to set up a solver (on one program a tenth of HiGHS's), and a basis is feasible from the
+start: all x at 0.
 
 Rounding: columns and the largest coefficient are scaled to 1, so that `PIVOT` is relative. A table is never computed
 afresh, so that errors of pivots add up; a vertex that they spoil has a gap, and the gate refuses it (Bound 8.4). Ties,

@@ -3,8 +3,8 @@
 Each is the leximin of levels ``z_j = c_j x_j / w_j`` under ``sum_j rate_ji z_j <= 1`` and ``z_j <= top_j``. A step
 raises the common level of the active users until a resource would be full if there were no limits. Users whose limit is
 lower are fixed there; if there are none, the resource is full and fixes its users. So each step fixes a user, and at
-most n steps solve all instances of a chunk; those that are done wait for the others. Bisection on the level, as on one
-large pool, takes more passes than that for few users.
+most n steps solve all instances of a chunk; those that are done wait for the others. Newton's method in a bracket, as
+on one large pool, would take another number of passes in each instance.
 
 Rounding: slack is found afresh from all levels in each step, so that errors do not add up; the level never falls, and
 the gate tests Proposition 4.1 on the tasks.

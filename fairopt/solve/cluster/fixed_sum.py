@@ -3,8 +3,8 @@
 The problem is ``max sum_j w_j u(z_j)`` (or the least, for exponents below 0) under capacities, limits and ``sum_j rho_j
 z_j = c``. The equation adds one multiplier lambda, of either sign, to the conditions of the central path: ``w_j u'(z_j)
 = v_j + nu_j + lambda rho_j``. Each Newton step solves the same factored system for two right sides, the step at fixed
-lambda and its derivative by lambda, and combines them so that the sum is c after a whole step. So
-`Interior` is as it is, and serves for both signs of lambda.
+lambda and its derivative by lambda, and combines them so that the sum is c after a whole step. So `Interior` is as it
+is, and serves for both signs of lambda.
 
 Prices may all tend to 0, if the sum is less than what capacities allow: products are then measured by all costs in
 absolute value. The search compares many such answers on a line, so that steps go on to 1e-11.

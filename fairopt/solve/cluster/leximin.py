@@ -133,18 +133,18 @@ class _LevelsOnServers:
         program = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *sums)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
-            found = None if settings.clock.late else program.solve(settings.clock)
+            optimum = None if settings.clock.late else program.solve(settings.clock)
             self.solves += 1
-            if found is None or not found.level > 0:
+            if optimum is None or not optimum.level > 0:
                 return False
-            self.found = found
-            level = found.level
+            self.found = optimum
+            level = optimum.level
             newly = free & (self.limit <= level * self.rate)
             fixed[newly] = self.limit[newly]
             self.user_levels[self.users[newly]] = self.level_limits[self.users[newly]]
             if not newly.any():
                 # tiny prices would fix users who only need what is nearly free
-                prices = np.where(found.prices > NOISE * found.prices.max(), found.prices, 0.0)
+                prices = np.where(optimum.prices > NOISE * optimum.prices.max(), optimum.prices, 0.0)
                 by_pair, cheapest = self._costs(prices)
                 newly = free & (cheapest[self.group] > 0)
                 if not newly.any():

@@ -107,7 +107,7 @@ def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int
     and doubled.
     """
     size = max(AROUND, MORE / n_users, 2.0 * float(abs(over).max()))
-    found: list[tuple[Responses, Float]] = []
+    evaluated: list[tuple[Responses, Float]] = []
     for _ in range(ROUNDS):
         corners = size * np.vstack([np.eye(k), -np.ones(k)])
         places = []
@@ -117,13 +117,13 @@ def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int
             places.append(x + _solved(slopes, aim - over))
             if not np.isfinite(places[-1]).all():
                 return None
-            found.append(at(places[-1]))
-        system = np.vstack([np.array([excess[:k] / size for _, excess in found]).T, np.ones(len(found))])
+            evaluated.append(at(places[-1]))
+        system = np.vstack([np.array([excess[:k] / size for _, excess in evaluated]).T, np.ones(len(evaluated))])
         # weights of the corners, of all rounds so far, at which the excess is 0: nonnegative and of sum 1
         factors, missed = optimize.nnls(system, np.append(np.zeros(k), 1.0))
         if missed * size <= MET:
-            parts, prices = np.zeros_like(found[0][0].parts), np.zeros_like(found[0][0].prices)
-            for factor, (response, _) in zip(factors / factors.sum(), found, strict=True):
+            parts, prices = np.zeros_like(evaluated[0][0].parts), np.zeros_like(evaluated[0][0].prices)
+            for factor, (response, _) in zip(factors / factors.sum(), evaluated, strict=True):
                 if factor > 0:
                     parts += factor * response.parts
                     prices += factor * response.prices

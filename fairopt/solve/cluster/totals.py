@@ -56,8 +56,8 @@ def solve_totals(program: Program, settings: Settings) -> Proposals:
         coefficients = slopes[:, None] * unit
         best = np.maximum(coefficients.max(axis=0), TINY)
         columns *= unit[:, None]
-        values, found = Simplex(columns, coefficients / best, np.full(unit.shape, np.inf)).run()
-        tasks[:, some], prices[:, some] = values * unit, found * best / program.usable[:, None]
+        values, duals = Simplex(columns, coefficients / best, np.full(unit.shape, np.inf)).run()
+        tasks[:, some], prices[:, some] = values * unit, duals * best / program.usable[:, None]
     evidence = RowPrices(RowUnits(program, program.size[:, None]), prices)
     status = "solved" if np.isfinite(prices).all() else "no vertex found"
     attempt = Try("linear", status, time.perf_counter() - begun)

@@ -106,8 +106,8 @@ def who_rises(program: Program, share: Surplus) -> Bool | None:
     # one point at which all rise is a proof, without a program
     if not program.rest and numbers.of_user is None and _all_fit(program):
         return np.ones(len(numbers), dtype=bool)
-    found = _by_programs(program, numbers, c)
-    return None if found is None else found.rises
+    staying = _by_programs(program, numbers, c)
+    return None if staying is None else staying.rises
 
 
 def refuse_starved(program: Program, tasks: Float | None) -> None:
@@ -127,10 +127,10 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
         if tasks is not None and (_at(program, numbers, tasks) > STARVED * alone).all():
             continue
-        found = _by_programs(program, numbers, c, noise=False)
-        if found is None or found.rises.all():
+        staying = _by_programs(program, numbers, c, noise=False)
+        if staying is None or staying.rises.all():
             continue
-        name = share._names(program.instance)[int(np.argmin(found.rises))]
+        name = share._names(program.instance)[int(np.argmin(staying.rises))]
         who = "team" if share._counts_teams else "user"
         raise OutOfDomain(
             f"the constraints, such as guarantees, leave {who} {name!r} no tasks at all, so {program.objective} is "
@@ -197,10 +197,10 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
     left, least, prices = np.ones(len(numbers), dtype=bool), np.inf, np.zeros(linear.n_prices)
     points = list[Float]()
     while left.any():
-        found = linear.raised(left)
-        if found is None:
+        largest_rises = linear.raised(left)
+        if largest_rises is None:
             return None
-        tasks, rises, prices = found
+        tasks, rises, prices = largest_rises
         more = left & (rises > RISES)
         if not more.any():
             bound = linear.most(left, prices)

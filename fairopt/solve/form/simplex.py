@@ -104,8 +104,8 @@ class Simplex:
                 highs.setOptionValue("time_limit", highs.getRunTime() + seconds)
             highs.setOptionValue("simplex_strategy", strategy)
             highs.run()
-            status, found = highs.getModelStatus(), highs.getSolution()
-            there = found.value_valid and found.dual_valid and len(found.col_value) == self.n_columns
+            status, solution = highs.getModelStatus(), highs.getSolution()
+            there = solution.value_valid and solution.dual_valid and len(solution.col_value) == self.n_columns
             self.infeasible = status == HighsModelStatus.kInfeasible
             if status == HighsModelStatus.kOptimal and there:
                 break
@@ -118,7 +118,7 @@ class Simplex:
         self.of_columns, self.of_rows = (
             np.array([int(k) for k in by], dtype=np.intp) for by in (basis.col_status, basis.row_status)
         )
-        self.values, self.duals = np.array(found.col_value) / self.size, np.array(found.row_dual) / self.size
+        self.values, self.duals = np.array(solution.col_value) / self.size, np.array(solution.row_dual) / self.size
         return True
 
     def refine(self) -> None:

@@ -9,9 +9,9 @@ c_j) (c_j / v_j)^(1 / alpha)``, cut at the bounds. Optimal prices clear each mar
 at most C_i elsewhere. So there are as many unknowns as resources, and users are read in passes (Proposition 4.4).
 
 Why ``eta = log(p) / alpha``: the derivatives of logarithms of loads by eta are parts of users' budgets, between 0 and 1
-for every alpha; by log(p) they are 1 / alpha of that, and at large alpha prices cover hundreds of decades. A
-resource that is not full has eta of minus infinity; a fictitious load that falls from a tenth to 1e-15 of its capacity
-keeps it finite. Bisection is no way, as the excess of one resource is no function of its own price alone.
+for every alpha; by log(p) they are 1 / alpha of that, and at large alpha prices cover hundreds of decades. A resource
+that is not full has eta of minus infinity; a fictitious load that falls from a tenth to 1e-15 of its capacity keeps it
+finite. Bisection is no way, as the excess of one resource is no function of its own price alone.
 
 Rounding: prices of resources that are full for the same users are not unique (a singular matrix: singular values are
 cut), prices to which nobody reacts may grow without effect, and exponentials may overflow. What ends far from the
@@ -152,7 +152,8 @@ def find_prices(
         first = _PriceState(users, alpha, start / alpha, EPSILONS[-1], float(start.max()) / alpha)
         near = _newton_steps(first, NEARLY if rough else enough)
         if near is not None:
-            # one more step without a look at where it leads: the gate's pass over the users does that
+            # one more step without a look at where it leads: the gate's pass over the users does that. Without the step
+            # 30 of 100 gaps at alpha = 0.01 were above 1e-12, and tasks off by up to 2e-6.
             last = near.newton() if near.size > EXACT else 0.0
             return FoundPrices(alpha * (near.eta + last), near.response)
     return _prices_without_guess(users, alpha, NEARLY if rough else EXACT)
@@ -166,7 +167,9 @@ def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None)
             return
         yield found.log_prices
         last = found.last
-        # full by lower bounds and by users at limits: nobody reacts to the price
+        # Full by lower bounds and by users at limits: nobody reacts to the price. Of 109 pools whose lower bounds fill
+        # a resource to 1e-7 or less, 20 have no certified answer without smaller prices, and 6 without the second
+        # round.
         insensitive = np.flatnonzero((np.diag(last.slopes) <= SINGULAR * last.load) & (last.load > 0))
         if len(insensitive):
             yield smallest_prices(users, alpha, found.log_prices, insensitive)

@@ -12,11 +12,12 @@ Water-filling in prices alone, as for one power (`alpha_fair`), needs best respo
 functions are nearly linear, as responses then jump. The sum of shares may be fixed too, with a multiplier of either
 sign.
 
-Where the elasticity of f' is above .3, logarithms of both sides are linearised, which is exact for a power: from
-1,000 times the optimum of ``f' = x^-2`` a plain step would be 5e8 optima long. Resources that are full for the
-same users give a singular matrix, whose smallest singular values are cut. Functions that are linear between kinks have
-no curvature to step by, and are left to linear programs. Derivatives of users' own blocks may be wrong: the gate bounds
-the optimum by tangents (Bound 4.11), and errors of prices enter that bound squared.
+Where the elasticity of f' is above .3, logarithms of both sides are linearised, which is exact for a power: from 1,000
+times the optimum of ``f' = x^-2`` a plain step would be 5e8 optima long, and 9 of 100 small sums of two powers find no
+prices. Resources that are full for the same users give a singular matrix, whose smallest singular values are cut.
+Functions that are linear between kinks have no curvature to step by, and are left to linear programs. Derivatives of
+users' own blocks may be wrong: the gate bounds the optimum by tangents (Bound 4.11), and errors of prices enter that
+bound squared.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ def _starts(
     if not guesses and not problem.has_sum:
         guesses, centre = (_common_prices(problem),), COLD
     for prices in guesses:
-        # not nearer to the lower bound: a slack of 0 has no logarithm, and a tiny one takes many steps to leave it
+        # not nearer to the lower bound: slacks have to be positive, and a tiny one takes many steps to grow
         tasks = np.maximum(problem.response(prices, inside), problem.low + LEAST * (inside - problem.low))
         yield PoolInterior(problem, prices, tasks, centre), WARM_STEPS
     yield PoolInterior(problem, _equal_prices(problem, inside), inside, COLD), STEPS
@@ -259,7 +260,8 @@ class PoolInterior:
         self.prices[:m] = np.maximum(prices[:m], 1e-8 * np.abs(prices[:m]).max(initial=0.0) + TINY)
         cost, slope = self.prices @ ratios, problem.marginal.slope(tasks)
         centre *= float(np.abs(slope) @ tasks) / len(tasks)
-        # the multiplier of a bound that binds is far above the centre, and its slack far below
+        # the multiplier of a bound that binds is far above the centre, and its slack far below: with the centre for
+        # all, 3 of 200 small sums found no prices
         gain, loss = np.maximum(slope - cost, 0.0), np.maximum(cost - slope, 0.0)
         if self.bounded:
             span = np.where(self.limited, high - low, 1.0)
@@ -325,7 +327,8 @@ class PoolInterior:
         if self.bounded:
             stiffness += per_b
         scaled = ratios / stiffness
-        # sum_j g_j g_j' / D_j + diag(s / p), with a diagonal of 1, as prices may differ by many decades
+        # sum_j g_j g_j' / D_j + diag(s / p), with a diagonal of 1, as prices may differ by many decades: without,
+        # 2 of 100 small sums found no prices, and tasks of others were off by 1e-5
         matrix = scaled @ ratios.T
         matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
         scale = 1.0 / np.sqrt(np.diag(matrix))

@@ -14,9 +14,9 @@ for the residual loads. Then the restricted program of columns seen and users ke
 answer (Dantzig and Wolfe 1960). First prices come from a sample of every sixteenth user. 2 to 5 rounds are usual.
 
 Rounding: the restricted program is solved in shares of the total and parts of the right sides, as the tolerances of
-solvers are absolute; our own `Simplex` is believed only if its duals prove the vertex to 1e-13. Full steps
-may oscillate between two prices, so that half steps follow those that improve no bound. The gate computes
-the bound of the prices over all users (Bound 4.9).
+solvers are absolute; our own `Simplex` is believed only if its duals prove the vertex to 1e-13. Full steps may
+oscillate between two prices, so that half steps follow those that improve no bound. The gate computes the bound of the
+prices over all users (Bound 4.9).
 """
 
 from __future__ import annotations
@@ -189,10 +189,10 @@ def _newton_step(usable: Float, residual: Float, prices: Float, near: UserColumn
     try:  # min (q - spent)' H (q - spent) / 2 + (q - spent)' residual over q >= 0, by least squares of the factor
         lower = np.linalg.cholesky(hessian)
         spent = (prices * usable)[on]
-        found, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - residual[on] / usable[on]))
+        best, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - residual[on] / usable[on]))
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
         return step
-    step[on] = (found - spent) / usable[on]
+    step[on] = (best - spent) / usable[on]
     return step
 
 

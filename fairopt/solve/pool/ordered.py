@@ -129,7 +129,7 @@ class _CuttingPlanes:
     def solve(self) -> bool:
         """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
         rows, right = np.array(self.rows), np.array(self.right)
-        # rows of the sizes of their coefficients: those of a group of one user and of all differ by decades
+        # rows are divided by the size of their coefficients: those of a group of one user and of all differ by decades
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, TINY))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
         optimum: Any = optimize.linprog(  # type: ignore[call-overload]

@@ -13,9 +13,10 @@ Loads are piecewise linear in h with a kink at each bound. To sort the kinks tak
 Newton's method in a bracket finds each event in a few passes over the users, with one number per user beside the
 demands. Loads at a near level are the last ones plus slopes, and only users who reach a bound between are read.
 
-Rounding: who is full is decided up to 1e-14 of a capacity. A later level may rest on what rounding leaves of an earlier
-one; where the gate refuses for that reason, the pool is filled again in fractions. The gate tests Proposition 4.1 on
-the answer (Bound 4.3 of docs/methods/pool.md), so that an error here costs a refusal, and no wrong certificate.
+Rounding: whether a resource is full is decided up to 1e-14 of a capacity. A later level may rest on what rounding
+leaves of an earlier one; where the gate refuses for that reason, the pool is filled again in fractions. The gate tests
+Proposition 4.1 on the answer (Bound 4.3 of docs/methods/pool.md), so that an error here costs a refusal, and no wrong
+certificate.
 
 `find_events` works on `WaterfillingUsers`, who report their loads at a level: users in memory (`WaterfillingPool`) or
 in shards.

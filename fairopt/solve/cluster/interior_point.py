@@ -337,7 +337,8 @@ class Interior:
         slack, limited, coefficients = self.slack, self.limited, self.limit_coefficients
         totals = self.parts.sum(axis=1)
         nothing = np.zeros_like(totals)
-        # products shrink in proportion to the spending of their user or the earnings of their capacity
+        # Products shrink in proportion to the spending of their user or the earnings of their capacity. If all are
+        # equal, gaps are the same, but tasks of single users of little spending differ by up to 8e-4 at alpha = 5.
         if self.together:
             by_user, by_row = np.ones_like(totals), np.ones_like(slack)
         else:
@@ -443,7 +444,8 @@ class Interior:
         self.limit_multipliers = self.limit_multipliers + length * move.limit_multipliers
         self.sum_cost = self.sum_cost + length * move.sum_cost
         self.limit_slack = np.where(self.limited, self.limit_slack + length * move.limit_slack, 1.0)
-        # the sum, as levels that are moved by themselves would part from it by the rounding of all steps
+        # The sum, as levels that are moved by themselves part from it by the rounding of all steps: with lower bounds
+        # at alpha = 5 gaps up to 4e-8 instead of 6e-9.
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
         if self.lower_bounds is not None and move.bounds is not None:
             self.lower_bounds.go(length, move.bounds)

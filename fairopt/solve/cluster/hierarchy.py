@@ -52,7 +52,7 @@ Row = list[tuple[int | str | None, int, float]]
 
 
 class Filled(NamedTuple):
-    """Tasks by user and server, (n_users, n_servers), and the evidence for `proofs.hierarchy`."""
+    """Tasks by user and server, (n_users, n_servers), and the evidence for `fairopt.proof.filling_states`."""
 
     tasks: Float
     entry: dict[str, Any]

@@ -155,7 +155,9 @@ class _LevelsOnServers:
                 self.user_levels[self.users[newly]] = level
                 self.fixed_at[self.users[newly]] = len(self.levels)
                 self.levels.append(prices)
-                # servers that cost more by rounding alone stay open; one that is left open wrongly costs the gate a gap
+                # Servers that cost more by rounding alone stay open; one that is left open wrongly costs the gate a
+                # gap: with 0 instead of 1e-9, 6 instead of 20 gaps of 120 small clusters were above 1e-12, at a fifth
+                # more CPU.
                 costly = by_pair > cheapest[self.pair_group] * (1 + NOISE)
                 self.closed |= costly
                 program.close(np.flatnonzero(costly))

@@ -121,6 +121,7 @@ class _CuttingPlanes:
 
     def _add(self, column: Float | Bool, of_gain: float, right: float) -> None:
         """Add the row of levels, or of a group's users, unless it is there."""
+        # if equal rows were new ones, the end would be seen by the gap alone: 1e-9 instead of 1e-13, at twice the CPU
         if not any(column.dtype == one.dtype and np.array_equal(column, one) for one in self.columns):
             self.rows.append(np.append(self.loads @ column, of_gain))
             self.right.append(right)

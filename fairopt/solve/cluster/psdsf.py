@@ -153,15 +153,15 @@ class _Sweeps:
         bottlenecks = now.bottlenecks
         for _ in range(DROPS):
             user, server = np.nonzero(bottlenecks != NO_TASKS)
-            there = self._solved(now.tasks, bottlenecks, user, server, epsilon)
-            if there is None:
+            solved = self._solved(now.tasks, bottlenecks, user, server, epsilon)
+            if solved is None:
                 return now
             tasks = np.zeros(now.tasks.shape)
-            tasks[user, server] = np.maximum(there, 0.0)
-            if (there >= 0).all():
+            tasks[user, server] = np.maximum(solved, 0.0)
+            if (solved >= 0).all():
                 break
             bottlenecks = bottlenecks.copy()
-            bottlenecks[user[there < 0], server[there < 0]] = NO_TASKS
+            bottlenecks[user[solved < 0], server[solved < 0]] = NO_TASKS
         return _Tasks(tasks, bottlenecks)
 
     def _solved(

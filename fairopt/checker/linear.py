@@ -1,8 +1,19 @@
 """Optima of piecewise linear objectives in fractions, proved by prices without tolerances.
 
-By strong duality an optimum has rational multipliers whose bound is its value. Levels of leximin are proved from the
-lowest up (`prove_levels`): prices fix the numbers that are at their level at every optimum. So answers in floats are
-proved too whose levels rounding decides (`gap_by_exact_levels`).
+For a linear function ``q @ x`` of tasks, prices p >= 0 of capacities C and multipliers y of rows ``A x <= b``, every
+feasible x has
+
+    q @ x <= p @ C + y @ b + sum_j max over low_j <= T <= most_j of  T max_s (q_js - p_s @ d_js - y @ A_js).
+
+By strong duality an optimum has rational multipliers whose bound is its value, so that the comparison needs no
+tolerance. Levels of leximin are proved from the lowest up (`prove_levels`): prices fix the numbers that are at their
+level at every optimum. So answers in floats are proved too whose levels rounding decides (`gap_by_exact_levels`;
+Proposition 5.17 in docs/methods/servers.md). Where demands differed by 1e-10 between servers, a first level that was
+5e-11 too low gave a later user 0.28 instead of 0.16; a point in fractions leaves nothing to later levels.
+
+Why a second writing of `fairopt.exact.proof`, line by line: the checker may be run where nothing else of fairopt is,
+and a fault of one is found by the other. Numbers of one sum are brought to one denominator (`in_common`), else each
+addition would find a common denominator of numbers of hundreds of digits anew.
 """
 
 from __future__ import annotations
@@ -244,7 +255,7 @@ def exact_bound(
         mine = theirs = ZERO
         for a, b in together(sorted(weights.values()), sorted(term.v)):
             mine, theirs = mine + a, theirs + b * term.factor * y
-            if mine < theirs:
+            if mine < theirs:  # of some k the k smallest weights are too small (Proposition 15.3)
                 raise Fault("mixtures: the weights do not bound sorted numbers")
         some, base = slopes_of(weights, term.numbers)
         lowest = max((one.base for one in term.numbers.values()), default=ZERO)  # no number is further below 0

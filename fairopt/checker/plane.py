@@ -1,8 +1,14 @@
 """Fairness and efficiency in the plane of (beta, lambda) (Lan et al. 2010), by lines.
 
-The measure is a product of powers of a power mean and of the mean of levels, and not concave in general. Lines bound
-the power mean by the mean over all feasible tasks, each by weak duality, and the measure's maximum under them is at one
-of finitely many means (Proposition 15.8).
+With ``q = 1 - beta``, the power mean M of exponent q and the mean m of levels, the logarithm of the measure is
+``first log M + second log m``: a product of powers, not concave in general, so that no prices bound it directly. But M
+is concave (convex if q > 1) and lies below its gradient at any levels; weak duality bounds that linear function for
+every slope, so that each entry of the evidence gives a line ``M <= at + slope m`` over all feasible tasks. Under lines
+the measure is a function of m alone, and its maximum is at one of finitely many means (Propositions 7.8 and 15.8).
+
+Why levels in the file and not the tasks: lines of the search were taken at other tasks than the best ones, and a line
+at the best tasks bounds little elsewhere. Gradients and powers are intervals, rounded towards the weaker line; the
+powers are of ratios of levels, so that none is large.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 Whom capacities hold at its base has nothing to compare: the Nash product (Nash 1950) and leximin are over those who can
 rise. At prices pi of numbers z, ``sum_t pi_t z_t`` has a bound V (weak duality), so that z_t is at most ``V / pi_t``.
+
+In fractions V is 0 for those who stay. In floats it is what rounding leaves of capacities, and whoever needs little of
+these could rise by much: where guarantees left 5e-10 of a resource of which the second user needs 1e-12 a task, tasks
+of (1, 999.999999) were once certified, and leximin gives (1, 5e-10). So the rise is compared with what the user could
+have alone, at 1e-12, or at 1e-9 where it is also below 1e-6 of the level of everyone who rises. Between these nothing
+is claimed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,20 @@
 """Proven intervals for optimal values, also where these are irrational (`Allocation.exact_bounds`).
 
-A policy on an instance is a concave program in rational numbers, or in balls where a share is a norm. Columns are the
-tasks of users on the servers where they may run. A sum of the k smallest shares is ``k t - sum_j d_j`` with ``t - d_j``
-at most each share, so that ordered weights and max-min add columns t and d.
+A policy on an instance is a concave program in rational numbers, or in balls where a share is a norm:
+
+    max g'x + sum_t f_t u((R x - b)_t) + c log M   subject to capacities, limits, bounds and linear constraints.
+
+Columns are the tasks of users on the servers where they may run. A sum of the k smallest shares is ``k t - sum_j d_j``
+with ``t - d_j`` at most each share, so that ordered weights and max-min add columns t and d; sums over all users need
+none. `FairnessEfficiency` enters by its logarithm, where it is concave; the interval of the value is that of the
+logarithm put through exp, wider by the size of the value. Programs are written here and enclosed in
+`fairopt.exact.concave`.
+
+Why not the duality gap of the answer: it is in floats and relative to 1e-9, and a value near 0 has no relative gap. The
+answer is a start only. What rounding decides is refused and not enclosed: whether a user can rise above its base at all
+(at alpha >= 1 the value is then minus infinity, or that of fewer users), in rationals otherwise than in floats. Ends
+are rounded outwards, and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals for other
+optima*).
 """
 
 from __future__ import annotations
@@ -46,7 +58,7 @@ from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import names_at_base
 
-SMALLEST = 1e-300  # width
+SMALLEST = 1e-300  # width: smaller ones underflow, as widths are floats
 EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 
 
@@ -140,7 +152,7 @@ class PolicyProgram:
                 self.limited.add(j)
             for s, most in zip(cluster.open[j], alone, strict=True):
                 bound = min(b for b in (most, high) if b is not None)
-                if bound > 0:
+                if bound > 0:  # an interior point needs room in every column
                     self.columns.append((j, s))
                     self.top.append(bound)
         self.place = {pair: c for c, pair in enumerate(self.columns)}
@@ -159,7 +171,7 @@ class PolicyProgram:
             self.rows.append((row, units[place]))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
-            if high is not None and high == cluster.low[j]:
+            if high is not None and high == cluster.low[j]:  # two rows without a point inside: one equation
                 self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), high))
                 continue
             if high is not None and j in self.limited:
@@ -224,7 +236,7 @@ class PolicyProgram:
             step = v[k - 1] - (v[k] if k < len(names) else 0)
             if step == 0:
                 continue
-            if k == len(names):
+            if k == len(names):  # the sum of all is linear
                 for t, w in compared.weights.items():
                     self._add_linear(factor * step / w, compared, t)
                 continue
@@ -244,6 +256,7 @@ class PolicyProgram:
         q = 1 - beta
         self.sign = 1 if q >= 0 else -1
         edge, emphasis = abs(q) / abs(beta), lam * self.sign
+        # lambda = -2/3 at beta = 3 is a decimal 1e-16 below the edge, and would be refused as not concave
         if abs(emphasis - edge) <= self.cluster.number(EDGE) * edge:
             emphasis = edge
         if beta < 0 or emphasis < edge:
@@ -358,7 +371,7 @@ def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, wi
     made = PolicyProgram(cluster, objective, allocation.policy.constraints)
     program = made.program
     start = [float(allocation.tasks_by_server[j, s]) for j, s in made.columns]
-    start += [float(top) / 2 for top in program.top[len(start) :]]
+    start += [float(top) / 2 for top in program.top[len(start) :]]  # of t and d
     found = enclose(program, start, width, absolute=made.sign != 0)
     ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [found.lower, found.upper]
     if made.sign:  # of the logarithm of a measure

@@ -1,8 +1,22 @@
 """Linear programs in rational numbers: the basis that HiGHS finds in floats, solved exactly.
 
-A basis that is primal and dual feasible in rationals is optimal. Where that of floats is not, by rounding, ties or
-degeneracy, exact pivots go on from it: dual ones to feasibility, then primal ones, by Bland's rule in the end, which
-cannot cycle.
+The program is, in the letters of the code,
+
+    max costs @ x   subject to   a_k @ x <= right_k  (or ==),   x_j >= 0 but for free columns.
+
+A basis names as many variables (columns, and slacks of rows) as there are rows; all others are 0. Its point solves a
+square system, its multipliers y the transposed one. If the point is feasible and no reduced cost ``costs_j - y @ a_j``
+would improve the objective, both are optimal, and ``y @ right`` is the value (Chvátal 1983). Nothing of floats is part
+of this proof: HiGHS only says where to start, which saves nearly all exact pivots. From the slacks a program of 60 rows
+takes about 20 pivots, each with a factorisation of its own; from the basis of HiGHS usually none.
+
+Why not an exact simplex method from the start: pivots in fractions are slow, and numbers grow with each update.
+Therefore each basis is factored anew from the data (`Factors`), so that entries are as short as the basis allows.
+
+Where the basis of floats is not optimal, by rounding, ties or degeneracy, exact pivots go on from it: dual ones to
+feasibility, then primal ones, by Bland's rule in the end, which cannot cycle (Bland 1977). What floats can do is choose
+a basis far away: coefficients over 24 decades did, hence `_scales`. How the multipliers prove an answer is in
+docs/exact.md (*How it is proved*) and in `fairopt.exact.proof`.
 """
 
 from __future__ import annotations
@@ -24,13 +38,17 @@ from fairopt.solve.form.simplex import BASIC, Simplex
 
 Entries = dict[int, Any]  # rational numbers by row or column
 
-BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule
+# Pivots that take the largest violation, before Bland's rule, which cannot cycle but is slow: from the slacks 8
+# programs of 60 rows took 171 pivots by size, and 452 by Bland's rule alone.
+BY_SIZE = 50
 DENSE, SPARSE = 12, 16  # sizes of kernels, and fill of a pivot, up to which elimination stays sparse
-PRIME = (1 << 61) - 1  # a matrix that is regular modulo a prime is regular
-CANDIDATES = 4  # columns among which a pivot is chosen
+PRIME = (1 << 61) - 1  # a matrix that is regular modulo a prime is regular; the reverse fails with chance n / PRIME
+CANDIDATES = 4  # columns with fewest entries, among which the pivot with the least fill is chosen
+# Passes over columns and rows. In 40 programs with units of columns and rows over 12 decades each, HiGHS's basis needed
+# 541 exact pivots without scaling (32 programs any), and none after one pass.
 SCALINGS = 4
 FLOAT = float(np.finfo(float).eps)
-TINY, HUGE = 1e-290, 1e290
+TINY, HUGE = 1e-290, 1e290  # beyond, floats may underflow or overflow in products
 
 
 class _NoPoint(Exception):
@@ -111,6 +129,7 @@ def float_basis(program: LinearProgram, clock: Clock | None = None) -> frozenset
         costs * np.exp(columns),
         right * np.exp(rows),
     )
+    # HiGHS's tolerances are absolute
     costs /= np.abs(costs).max(initial=0.0) or 1.0
     right /= np.abs(right).max(initial=0.0) or 1.0
     matrix = sp.csc_array((data, indices, indptr), shape=(m, n))
@@ -136,14 +155,16 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
             np.maximum.at(largest, at, now)
             np.minimum.at(least, at, now)
             some = np.isfinite(largest)
-            scale[some] -= 0.5 * (largest[some] + least[some])
+            scale[some] -= 0.5 * (largest[some] + least[some])  # so that the largest is one over the least
     return of_rows, of_columns
 
 
 class Factors:
     """A square system of chosen columns and rows, by sparse elimination and a dense kernel.
 
-    If it is singular, `dependent` columns and rows have no pivot.
+    Sparse elimination goes on while pivots fill in little (`SPARSE` entries). What is then left, where nearly all
+    entries are nonzero, is one matrix for python-flint, which lifts a solution modulo a prime (Dixon's algorithm)
+    instead of computing in fractions that grow. If the system is singular, `dependent` columns and rows have no pivot.
     """
 
     def __init__(self, columns: Mapping[int, Entries], rows: Iterable[int]) -> None:
@@ -186,7 +207,7 @@ class Factors:
         while self.queue and len(seen) < CANDIDATES and not (best and best[0] == 0):
             count, j = heappop(self.queue)
             ks = self.columns.get(j)
-            if not ks or len(ks) != count:  # an earlier state
+            if not ks or len(ks) != count:  # an earlier state: entries of the heap are not updated in place
                 continue
             seen.append((count, j))
             k = min(ks, key=lambda k: len(self.rows[k]))
@@ -309,7 +330,9 @@ class _Pivoting:
             infeasible = self._infeasible()
             if infeasible:
                 improving = self._improving()
-                if improving:  # costs that make the basis dual feasible, until it is primal feasible
+                # The basis is neither primal nor dual feasible. Lower costs make it dual feasible, so that dual pivots
+                # lead to a feasible point; primal ones go on from there with the costs as given.
+                if improving:
                     for j, gain in improving:
                         self.costs[j] -= gain
                     self.shifted = True
@@ -329,7 +352,7 @@ class _Pivoting:
     def _solve(self) -> None:
         """Factor the basis, exchanging dependent columns for slacks, and solve for point and multipliers."""
         program, n = self.of, self.n
-        while True:
+        while True:  # HiGHS's basis is regular in floats, and may be singular in rationals
             chosen = {j: program.columns[j] for j in sorted(self.basis) if j < n}
             self.factors = Factors(chosen, [k for k in range(self.m) if n + k not in self.basis])
             columns, rows = self.factors.dependent
@@ -395,7 +418,7 @@ class _Pivoting:
         """The nonbasic columns whose reduced costs floats do not prove negative."""
         program, y = self.of, np.zeros(self.m)
         nonbasic = [j for j in range(self.n) if j not in self.basis]
-        if self.n * self.m < 5_000:
+        if self.n * self.m < 5_000:  # computing all in fractions is as fast
             return nonbasic
         for k, value in self.multipliers.items():
             y[k] = as_float(value)
@@ -405,6 +428,7 @@ class _Pivoting:
         costs, free = np.array([as_float(c) for c in program.costs]), np.array(program.free)
         with np.errstate(all="ignore"):
             gains, size = costs - table @ y, np.abs(costs) + abs(table) @ np.abs(y)
+            # the error of a sum of k products is at most about k eps times their sizes (Higham 2002, sec. 3.1)
             negative = gains < -(table.indptr[1:] - table.indptr[:-1] + 4) * FLOAT * size
             # numbers so small that products may underflow are compared exactly
             negative &= ~free & (size < HUGE)
@@ -417,7 +441,7 @@ class _Pivoting:
         n, columns = self.n, self.of.columns
         if leaving < n:
             rho = self.factors.solve_transposed({leaving: rational(1)})
-        else:  # a slack is its right side less its row
+        else:  # a slack is its right side less its row, so that its row of the inverse is minus the row's combination
             row = {j: -columns[j][leaving - n] for j in self.basis if j < n and leaving - n in columns[j]}
             rho = self.factors.solve_transposed(row)
             rho[leaving - n] = rational(1)
@@ -436,9 +460,9 @@ class _Pivoting:
             free = j < n and self.of.free[j]
             if rate < 0 or (free and rate):
                 ratio = abs(self._gain(j) / rate)
-                if best is None or (ratio, j) < best:
+                if best is None or (ratio, j) < best:  # ties by index, as Bland's rule asks
                     best = ratio, j
-        if best is None:
+        if best is None:  # the row of the inverse is a combination of rows that no point satisfies (Farkas)
             raise _NoPoint
         self.basis.remove(leaving)
         self.basis.add(best[1])

@@ -1,6 +1,14 @@
-"""A policy in rational numbers: its objectives, its constraints, and its tiers, each under what the others leave.
+"""Objectives and constraints of a policy in rational numbers: what an exact answer maximises, under which rows.
 
-The order of rows is that in which `fairopt verify` reads their multipliers.
+A tier is either a piecewise linear concave function of the tasks,
+``constant + linear @ x + sum of factor sum_k v_k z_(k)`` (`Goal`), or the leximin of numbers. Constraints become bounds
+on tasks, rows ``a @ x <= b``, or levels of goals that are kept. A tier leaves rows for the next at the exact value that
+it reached, without the part of 1e-7 that answers in floats give up: in fractions the point at that value exists, and a
+linear program needs no points inside.
+
+What rounds in floats must not round here otherwise than in the checker: parameters are read as decimals or as the
+Fractions given (docs/exact.md, *How numbers are read*), and rows stand in the checker's order, as multipliers name them
+by position. Terms with roots or logarithms are refused with `OutOfDomain` (`why_irrational`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,19 @@
 """The program of one level of leximin: written by CVXPY or, if all is linear, kept in HiGHS.
 
+With levels ``s = R x`` of users it is
+
+    max z   subject to   s_j >= bases_j + rates_j z,   z <= top,   and the policy's constraints,
+
+rows in units of about the level, so that all are near 1. With ``rise`` it maximises the mean of rises r in [0, 1] at a
+given z, where ``s_j >= bases_j + rates_j z + STEP r_j`` (Proposition 7.6). Duals of the rows are the prices of levels.
+
 There may be as many levels as users, with two programs each. CVXPY takes 10 to 20 ms to write a small one, and solvers
 start from scratch; HiGHS takes a few steps from the last basis, at which equal costs are equal.
+
+In floats each level is a right side of the next program: an error of 1e-10 leaves it without a point, or moves later
+levels by up to 1e6 times as much. Therefore programs in HiGHS are given in large units first (`SIZES`), and values and
+duals are those of the basis, solved again (`Simplex.refine`); under curved constraints users who are fixed may fall a
+little (``penalty``). Noise that is left is counted in the gap (Bound 5.18 in docs/methods/servers.md).
 """
 
 from __future__ import annotations
@@ -26,7 +38,7 @@ from fairopt.solve.form.simplex import DUAL, PRIMAL, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
-STEP = 1e-3  # of a level: the rise of users that is tested
+STEP = 1e-3  # of a level: the rise that is tested, far above solvers' tolerances and small beside later levels
 # Factors of all bounds and costs, in turn, as HiGHS's tolerance of 1e-10 is absolute. Large ones keep the slack of a
 # level small, which can move later levels by 1e6 times itself; small ones are needed if rounding makes floors conflict.
 SIZES = (1e3, 1e2, 10.0, 1.0)
@@ -211,6 +223,7 @@ class BySimplex(LevelPrograms):
         simplex, from_scratch, clock = self.simplex, self.basis is None, self.settings.clock
         for size in SIZES:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            # from one level to the next rates and costs change, at which the last point stays feasible: primal steps
             if simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
                 break
         else:
@@ -220,6 +233,7 @@ class BySimplex(LevelPrograms):
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()
         values, duals = simplex.values, -simplex.duals
+        # refined duals are those of the basis to 1e-16 of the largest: smaller ones are 0
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self.cone.unknowns.save_value(np.where(self.excluded, 0.0, np.maximum(values[: len(self.excluded)], 0.0)))
         if self.further is not None and n_others:

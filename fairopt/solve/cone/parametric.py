@@ -1,8 +1,19 @@
 """`FairnessEfficiency` by a certified search along the sum of shares (Proposition 7.8).
 
-At a fixed sum the measure grows with the evenness of the shares, a concave power mean. Multipliers of its optimum give
-a line that bounds the evenness at every sum, and lines bound the measure (`fairopt.proof.plane_bound`). The next
-program is solved where the bound is highest, so that no local optimum is missed.
+The objective is ``h = b_1 log M + b_2 log m`` with the power mean M and the mean m of levels. It is not concave in
+general, but at a fixed m it depends on M alone, a concave power mean (convex, and to be small, if beta < 0):
+
+    max M(z)   subject to   mean(z) = m   and the policy's constraints.
+
+Multipliers of its optimum give a line ``M <= at + slope m`` for all feasible tasks, and lines bound h at every m
+(`fairopt.proof.plane_bound`). The next program is solved where the bound is highest, so that no local optimum is
+missed: 10 to 30 programs. Why not a grid of means: it proves nothing between its points. Why not the best known point's
+neighbourhood alone: that is the local optimum.
+
+In floats the ends of the range are the difficulty: at the largest mean only one point is feasible, where solvers fail
+and prices leave the range of floats. So means stay `NEAR_END` away, prices approach an end by halves (`HALVINGS`), and
+lines that are steep there bound little besides their own mean (`away_from_solved`). The optimum is flat: when the gap
+is closed a few more programs at the zero of the slopes make the tasks accurate (`POLISH`).
 """
 
 from __future__ import annotations
@@ -42,7 +53,7 @@ from fairopt.solve.settings import Proposals, Settings, of_other_programs
 PRICES = "prices"  # in place of a solver's name
 MISSING = "no prices found"
 HALVINGS = 8  # of the distance to a mean whose nearest prices are too far away
-FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it
+FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it: tasks err by its root
 MAX_PROGRAMS = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which the search stops
 POLISH = 8  # programs that only make the tasks more accurate

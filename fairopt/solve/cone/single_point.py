@@ -1,8 +1,19 @@
 """Leximin at a level where a curved condition leaves a single point: the levels above, without further programs.
 
-Programs of later levels then have no interior and no multipliers. A large multiple of the level's own multipliers,
-moved slightly so that a later user costs 1 and the others above the level nothing, proves the later level (see
-*Single points* in the documentation of cone programs).
+If a curved condition such as ``norm(x - mean x) <= r`` is tight at the largest lowest level, it often leaves one point.
+Programs of later levels then have no interior and no multipliers, and solvers fail. But the level's own optimality
+conditions are equations with a regular solution near the solver's point:
+
+    A x + B v + s = b,   B'y = 0,   A'y + D'p = cost of levels,   s and y on the boundaries of the cone and its dual,
+
+which Newton's method solves to rounding (`Optimality`). For a later user k, W times the multipliers (p, y), moved
+slightly so that k costs 1 and the others above the level nothing, bounds k's level (Bound 5.8): ``(W y + e)`` stays in
+the dual cone for large W, and its excess falls like 1 / W. Why not a larger W always: the rounding of the bound grows
+with it, hence `MULTIPLES`. See *Single points* in docs/methods/cone.md.
+
+Why Newton's method after a solver: the point depends on its level by a square root, so that 1e-9 less of the level may
+be 3e-5 of the point. A point that is not near the solver's (`NEAR`), or has a negative part, is dropped; what is
+proposed is judged like any other.
 """
 
 from __future__ import annotations
@@ -23,8 +34,8 @@ from fairopt.solve.form.program import Program
 # Multiples of a level's multipliers that prove a later level: the bound's excess falls with the multiple, and its
 # rounding grows with it.
 MULTIPLES = tuple((10.0 ** np.arange(2, 9.1, 0.5)).tolist())
-FIRST = 3  # index of the multiple that is tried first
-STEPS = 8  # of Newton's method
+FIRST = 3  # index of the multiple that is tried first, 10^3.5; later users start from the best of the one before
+STEPS = 8  # of Newton's method, which squares the error: from 1e-3 four suffice if the point is regular
 NEAR = 1e-3  # relative distance from a solver's unknowns to the single point; levels differ by its square
 SMALL = 1e-6  # relative to the largest multiplier, or to a user's level: a smaller part is a solver's noise
 

@@ -3,6 +3,13 @@
 The problem is ``max f(x)`` over tasks x_js >= 0 under capacities, bounds and the conditions of blocks, with f concave:
 CVXPY writes it in cones, and a solver returns a point with multipliers. These are the evidence: prices of capacities
 and multipliers of rows where the objective separates by user (Bound 7.1), else the dual point of the cones (Bound 7.3).
+
+Why several tries: no solver is good at everything. The simplex of HiGHS is exact at ties but takes linear programs
+only, and long ones if there are many rows; CLARABEL takes all cones and stops at 1e-9 to 1e-11 of the largest number;
+units of what users write may differ by more. So after a first failure variables of blocks are solved for in units of
+their ranges, further tries of CLARABEL and ECOS are in equilibrated units, and a small linear program is solved in
+fractions (`vertex`). A solver's word is never evidence: not that an answer is optimal (the gate), nor that there is
+none (`infeasible.explain`), nor that the program is unbounded (`unbounded`), nor a nearly empty answer (`nothing`).
 """
 
 from __future__ import annotations
@@ -56,6 +63,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
         ready: tuple[ConeModel, Compiled | None] | None = None
         steps = [(name, again) for again in range(solvers.tries(name))]
         if name == "HIGHS" and not (settings.solver or settings.options):
+            # only where the simplex is slow (`simplex_is_slow`), as told once the program is compiled
             steps.insert(0, ("CLARABEL", 0))
         for solver, again in steps:
             if again and settings.clock.late:
@@ -103,6 +111,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 tried_nothing.append(solver)
                 if (of_zero := nothing(program, settings)) is not None:
                     yield of_zero
+            # before the next try, as ranges of variables are known only once their rows are written
             if cone.model.own.held and not units:
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:

@@ -1,8 +1,10 @@
 """Prices of levels whose ties are exact to rounding.
 
-HiGHS rounds prices relative to the largest. Where a user has tasks on several servers, at what should be one cost, a
-small price is then rounded by more than the tie of `COST_TIE` that proofs allow. One step of refinement corrects all
-prices relative to themselves.
+At an optimum a user with tasks on several servers pays there ``d_s @ p = pi c_s`` (less its limit's multiplier) on
+each. HiGHS rounds prices relative to the largest. Where a price is small beside others, what should be one cost is
+rounded by more than the tie of `COST_TIE` that proofs allow. One step of refinement, least squares in changes of prices
+relative to themselves, corrects all: 2 of 60 drawn sets of jobs on three types of servers were not certified without
+it.  It is taken only where ties are broken by more than the tolerance of gaps.
 """
 
 from __future__ import annotations

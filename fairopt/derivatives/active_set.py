@@ -1,9 +1,22 @@
 """The optimality conditions of a smooth objective at its optimum, and their one-sided derivatives.
 
-With the marginal utility ``omega_j`` of user j's tasks, prices ``p`` of full rows and multipliers ``nu`` of limits, an
-optimum satisfies ``omega_j = sum_i d_ji p_si + nu_j`` where j runs tasks. With the active set fixed, the derivatives of
-these equations are linear in the rates of tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13, are two of their
-solutions). A constraint that is active without a multiplier joins or leaves the active set as the rates require.
+With the marginal utility ``omega_j(x)`` of user j's tasks, prices p of full rows and multipliers nu of limits, an
+optimum satisfies, on used pairs (j, s), full rows and users at their limits,
+
+    omega_j(x) = sum_i d_ji p_si + nu_j,   sum_j d_ji x_js = C_si,   sum_s x_js = limit_j.
+
+With this active set fixed, the derivatives of these equations along a change of the data are linear in the rates of
+tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13, are two of their solutions). A constraint that is active
+without a multiplier joins or leaves the active set as the rates require, one at a time, the worst first.
+
+Why not differences of two solutions: their error is that of tasks, 1e-5 for single users at a gap of 1e-11, divided by
+the step, and a step across a kink gives neither side. Why the answer is polished first: the equations amplify what a
+solver left, and which constraints are active is unclear until Newton's method has solved them to rounding.
+
+In floats the equations are in relative units (what users pay may differ by 25 decades at alpha = 100). They may be
+singular: on servers in the same proportions users can be placed in several ways, which changes no user's total. Then
+all solutions must agree in the totals, by a singular value decomposition (`_Dense`) or since the objective is strictly
+concave (`_Sparse`); else there is no derivative, and the message says why.
 """
 
 from __future__ import annotations
@@ -23,11 +36,13 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.runtime.tolerances import NOISE, TINY
 
-WEAK = 1e-7  # of all payments: smaller multipliers count as zero
-POLISHES = 5
+# Of all payments: smaller multipliers count as zero, and their constraints may leave the active set. At 0 optima where
+# several allocations are best, and resources that are full by chance, were not seen.
+WEAK = 1e-7
+POLISHES = 5  # with one, limits that a solver just missed, and traces of tasks that it left, are no kinks
 TRUST = 1e-3  # tolerance of the conditions before tasks are polished
 SINGULAR = 1e-11  # smallest pivot relative to the largest: below, solutions are not unique
-MAX_DENSE_USERS = 3000  # users of a measure whose Hessian is dense
+MAX_DENSE_USERS = 3000  # users of a measure whose Hessian is dense: 9e6 numbers
 RANK, CONSISTENT = 1e-9, 1e-6  # of singular equations: relative singular values, and the residual
 REGULAR, REFINE = 1e-7, 4  # regularisation of singular equations, and steps of iterative refinement
 NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
@@ -79,7 +94,7 @@ class ActiveSet:
         assert slopes is not None
         logs = [np.log(self.c / self.w) + curve.log_slopes(log_z) for curve, _ in slopes.each]
         if self.unit is None:
-            self.unit = float(np.max(logs))
+            self.unit = float(np.max(logs))  # marginal utilities of alpha = 50 leave the range of floats
         n = len(total)
         marginal, own, shared, together = np.zeros(n), np.zeros(n), [], None
         for (part, common), log in zip(slopes.each, logs, strict=True):
@@ -139,6 +154,7 @@ class ActiveSet:
     def _prices(self, goal: Float) -> Float:
         """The optimal prices that minimise the value of a change of rows; of several ones those with the most zeros."""
         p, goal = np.zeros(len(goal)), goal[self.binding.rows]
+        # the tie selects one of several minimisers
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
         found = self.optimal.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
@@ -207,6 +223,7 @@ class ActiveSet:
             if not np.isfinite(step).all():
                 return None
             move = self._spread(active, step * units)
+            # omega has a pole at 0: a step goes at most 9/10 of the way there
             back = np.max(-move.x[state.x > 0] / state.x[state.x > 0], initial=0.0)
             part = 1.0 if self.linear or back < 0.9 else 0.9 / back
             state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
@@ -340,7 +357,8 @@ class _Sparse:
         if not self.regular:
             if linear:
                 raise _NoDerivative(SEVERAL)
-            regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])  # quasi-definite
+            # quasi-definite, hence regular in any order of pivots; refinement takes out what is added
+            regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])
             self.factors = sparse_linalg.splu(regular.tocsc())
 
     def solve(self, side: Float) -> tuple[Float, float]:

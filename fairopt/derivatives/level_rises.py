@@ -2,10 +2,21 @@
 
 Leximin is piecewise linear in the capacities. With slightly more of one capacity levels keep their order, and the users
 of a level separate by a leximin of their rates, given the rates of users at lower levels. The smallest rate is the
-value of a linear program: by duality the minimum of ``price - sum_j (multiplier of j) (rate of j)`` over the level's
-optimal multipliers, with the users j fixed before. Users with a positive multiplier have this rate, and the others
-continue without them. Usually a level's multipliers are unique, and the rates of its users are one linear formula for
-all capacities and both sides.
+value of a linear program, by duality
+
+    min over optimal (p, mu) of the level of   p @ e - sum over lower k of mu_k rate_k,
+
+for a change e of the capacities. Users with a positive multiplier have this rate, and the others continue without them.
+Usually a level's multipliers are unique, and the rates of its users are one linear formula for all capacities and both
+sides.
+
+Why not solve again with more capacity: each capacity and side would be a whole leximin, and a difference sees no kink
+nearer than its step. Why level by level from below: a higher level loses what lower ones gain, so that its price may be
+negative.
+
+In floats two things are decided: which users are at one level (`_Rates._keys`, by the largest level on each full row,
+within ``tie``), and which multipliers are positive (`POSITIVE`). Both are wrong at points that are not exact enough;
+the optimality conditions then fail (`MultiplierSet.consistent`), and coarser ties are tried by the caller.
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import SUM_ROUNDING
 
-MOST_LEVELS = 1000  # that capacities decide
+MOST_LEVELS = 1000  # that capacities decide: each has a system of its own
 MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities
 CANCELS = 1e-8  # of terms: the rates of linear programs are accurate to 1e-10
 POSITIVE = 1e-7  # of the prices in a multiplier: larger ones are not zero

@@ -2,12 +2,21 @@
 
 At an optimum (Karush, Kuhn and Tucker) a user's marginal utility equals the cost of a task on every server where it
 runs tasks, and is at most the cost elsewhere. Users at a bound, and users tied in an objective that ranks them, have a
-multiplier of their own for the difference. The multipliers that satisfy these conditions are the supergradients of the
-optimal value, at any optimal point, so a one-sided derivative of the value is the minimum of a linear function over
-them (Rockafellar 1970, sections 23 and 29; Propositions 10.2 and 10.3).
+multiplier of their own for the difference. With multipliers theta of capacities and constraints, and charges K,
+
+    (K'theta)_q = marginal_q + own_j   where user j runs tasks,   >=  elsewhere,   theta >= 0 but for equations.
+
+The multipliers that satisfy these conditions are the supergradients of the optimal value, at any optimal point, so a
+one-sided derivative of the value is the minimum of a linear function over them (Rockafellar 1970, sections 23 and 29;
+Propositions 10.2 and 10.3).
 
 Usually the equations have one solution. Otherwise a linear program is solved, and the inequalities, of which there may
-be one per user and server, are added as they are violated.
+be one per user and server, are added as they are violated. Why not the solver's own multipliers: they are one point of
+the set, whichever; of two identical full resources each has price 0 to the right and the whole price to the left.
+
+In floats nothing holds exactly at a point that a solver found: which equations are independent is a decision (`RANK`),
+inequalities hold to a slack that grows until they are feasible (`SLACKS`), and failures count as parts of all payments.
+If they are above `TRUST` there are no prices. Equations are weighted by payments: what nobody pays for decides nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +32,7 @@ from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.tolerances import NOISE, SUM_ROUNDING
 
 # Relative singular values of the equations below which multipliers are not told apart. Resources that are full for the
-# same users give 1e-16 to 1e-9 (demands rounded in other units).
+# same users give 1e-16 to 1e-9 (demands rounded in other units). At 1e-9 levels with ties on servers have wrong prices.
 RANK = 1e-6
 # Tolerated failure of the conditions, as a part of all payments. Answers certified within 1e-8 failed by 1e-12 to 4e-4
 # (interior points on servers, CLARABEL at alpha = 8); points that are not optimal by 1e-2 and more.
@@ -260,7 +269,7 @@ class MultiplierSet:
             theta = np.mean(self.points, axis=0)
             return float(goal @ theta), theta
         while self.slack < len(SLACKS):
-            for box in BOXES:
+            for box in BOXES:  # the second only where the first binds
                 found = self._program(along, SLACKS[self.slack], box)
                 if found is not None and (found[1] or box == BOXES[-1]):
                     self.points += [found[0]] if found[1] else []

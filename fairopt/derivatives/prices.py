@@ -4,8 +4,16 @@ They follow from the policy's blocks, the instance and the tasks; a method's evi
 are constants, and so are task limits, bounds in tasks (also those of `SharingIncentive`, although slices grow with
 capacity), levels of other constraints, and eligibility. A `Reserve` of a fraction f stays a fraction.
 
-The value of a concave program has one-sided derivatives: the smallest and largest of its optimal multipliers
-(Rockafellar 1970; `multipliers`). Those of each leximin level are in `level_rises`.
+The value V of a concave program has one-sided derivatives: the smallest and largest of its optimal multipliers,
+
+    V'(C; +e_i) = min p_i,   -V'(C; -e_i) = max p_i   over optimal p
+
+(Rockafellar 1970; `multipliers`). Those of each leximin level are in `level_rises`. Why not the multipliers that
+evidence has: methods differ in them where several are optimal, and some have none.
+
+In floats the objective's unit is kept as a logarithm, since powers of shares leave the range at alpha = 50 over seven
+decades. Ties and slacks are tried at 1e-8 first and then coarser (`TIES`), as points of interior methods are exact to
+1e-6 only; a point that satisfies the conditions at none of them has no prices, or the evidence's where these fit.
 """
 
 from __future__ import annotations

@@ -29,9 +29,11 @@ from fairopt.solve.form import solvers
 
 Values = list[Float]  # one array for each variable
 
-_BOXES = (1e2, 1e4, 1e6, 1e8)
+_BOXES = (1e2, 1e4, 1e6, 1e8)  # bounds of variables in turn: two that are solved give a direction
 _NOISE = (0.0, 1e-9, 1e-6, 1e-3)  # relative sizes of entries of a direction that are dropped as noise, in turn
-_STEPS = 10.0 ** np.arange(20, 61, 10)  # so long that a small curvature shows in the slope
+# So long that a small curvature shows in the slope: with steps of 1e2 to 1e6 four of the bounded programs of the tests
+# were called unbounded.
+_STEPS = 10.0 ** np.arange(20, 61, 10)
 _FADES = 0.01  # a slope that falls by more over all steps may reach zero
 # Relative to terms: a violation of 1e-10 cannot explain growth of 1e-3.
 _EXACT, _SIGNIFICANT = 1e-10, 1e-3

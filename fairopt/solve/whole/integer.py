@@ -1,7 +1,20 @@
 """Whole tasks on individual servers by mixed-integer programs; their optimality rests on the MIP solver.
 
-Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: first the largest level, then
-the largest number of users above it, whoever these are.
+With x_js the whole tasks of user j on server s, each tier is
+
+    max f(x)   subject to   sum_j d_jsi x_js <= C_si for each single server,   bounds, constraints and earlier tiers.
+
+Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: first the largest level z, then,
+with a binary b_j for being above it, the largest number of users above, whoever these are. Which ones is left open, as
+the next level may be larger with others, so that floors are functions of the binaries. To raise the smallest share step
+by step instead (Parkes et al. 2015) may end at (5, 0) where leximin is (1, 1).
+
+Why not leximin of divisible levels: whole levels are counts, ties are usual, and multipliers do not exist. What breaks
+in a MIP solver is scale: it tolerates small parts of a task as 0 or 1, errs where binaries have coefficients of 1e-7,
+and drops entries below 1e-9. Hence bounds on a task's part (`_Steps. lowest`), a unit in which levels that differ by
+1e-6 differ by 1e-3, and no more than 1e8 tasks on a server. HiGHS's presolve has reported infeasible what the step
+before had a point of, so that it is asked again without. The bound that certificates state is the divisible optimum's;
+that no whole answer is better is HiGHS's word.
 """
 
 from __future__ import annotations
@@ -47,6 +60,7 @@ class WholeModel(ConeModel):
     """
 
     def __init__(self, program: Program) -> None:
+        # 3 tasks as 2.9999999999 are 3
         program.low = np.ceil(program.low * (1 - SAME))
         program.high = np.floor(program.high * (1 + SAME))
         super().__init__(program)

@@ -1,4 +1,13 @@
-"""Individual servers that hold whole tasks: their free capacity, and placement rules."""
+"""Individual servers that hold whole tasks: their free capacity, and placement rules.
+
+A task fits on a server if ``free_i >= d_i`` for every resource i that it needs, with a tolerance in the capacity: ten
+tasks of 0.1 sum to 0.9999999999999999, and three to 0.30000000000000004, so that a capacity of 0.3 must count as a
+little more. The tolerance is added once to the capacity, not at each test, so that it is not spent several times.
+
+Free units are kept twice: as lists for a test of one server, by resource in arrays for a test of all (single elements
+of arrays are slow in Python). Rounding of ``free - d + d`` could grow over many tasks; a server that is empty again has
+exactly its capacity. Ties of rules are decided on numbers rounded to 9 digits, then by the first server.
+"""
 
 from __future__ import annotations
 

@@ -139,6 +139,7 @@ class ExactProof:
             raise Fault("prices or multipliers are of unknown places or rows")
         if any(p < 0 for p in prices.values()) or any(y < 0 and not rows[k][2] for k, y in multipliers.items()):
             raise Fault("a price or a multiplier is negative")
+        # one denominator for all of an entry: products with demands of one denominator then add without gcd
         common = iter(in_common([*prices.values(), *multipliers.values()]))
         self.prices = {place: next(common) for place in prices}
         self.multipliers = {k: next(common) for k in multipliers}
@@ -162,7 +163,7 @@ class ExactProof:
                 need = cluster.demands[j][s]
                 cost = exact_sum(p * need[i] for i, p in at_server.get(s, ()) if need[i])
                 nets.append(slopes.get((j, s), ZERO) - cost - of_rows.get((j, s), ZERO))
-            net = max(nets)
+            net = max(nets)  # a user's total goes to its best server, up to its range
             if net > 0:
                 high = cluster.high[j]
                 alone = [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
@@ -212,6 +213,7 @@ def prove_levels(
         slopes, base = slopes_of(pi, compared)
         left = exact_bound(cluster, slopes, [], rows, kept, entry) - base
         left -= exact_sum(p * fixed[t] for t, p in pi.items() if t in fixed)
+        # the tasks' own level of the others: a bound above it proves less, and is refused
         level = min(at[t] for t in others)
         if left > level * exact_sum(new.values()):
             raise Fault(f"level {k} of the exact proof: the prices do not prove {exact_text(level)}")
@@ -318,5 +320,5 @@ def gap_by_exact_levels(cluster: Cluster, objective: Block, rows: Rows, entry: M
     gap = ZERO
     for t, z in levels.items():
         apart = abs(compared[t].at(cluster.tasks) - z)
-        gap = max(gap, apart / z if z else ONE if apart else ZERO)
+        gap = max(gap, apart / z if z else ONE if apart else ZERO)  # in either direction: more is no better than less
     return gap

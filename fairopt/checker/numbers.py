@@ -230,7 +230,7 @@ def dyadic(x: Fraction, bits: int = BITS) -> Fraction:
 
 
 def outward(low: Decimal, high: Decimal) -> Between:
-    """Two decimals as fractions, moved outwards where they are tiny."""
+    """Two decimals as fractions, moved outwards where they are tiny: 1e-4000 has 13,000 bits as a fraction."""
     if max(abs(low), abs(high)) > LARGEST:
         raise Fault("a power is too large to be written as a fraction")
     if low and abs(low) < SMALLEST:
@@ -255,6 +255,7 @@ def _log(x: Fraction) -> tuple[Decimal, Decimal]:
     y = Decimal(math.log(low)) if low > LEAST and high < MOST else Decimal(0)
     if y.copy_abs() > FAR_FROM_0:
         inverse = DOWN.exp(y.copy_negate())  # an operator would round to fewer digits
+        # e^y rounded once, so that one unit in the last digit on either side contains it
         r = DOWN.subtract(DOWN.multiply(low, DOWN.next_minus(inverse)), 1)
         s = UP.subtract(UP.multiply(high, UP.next_plus(inverse)), 1)
         if max(r.copy_abs(), s.copy_abs()) < NEAR_0:
@@ -352,7 +353,7 @@ def of_floats(values: list[Any]) -> list[Fraction] | None:
     """Finite floats as fractions, in a third of the time of `number`; None if some value is another."""
     if not {float}.issuperset(map(type, values)) or not all(map(math.isfinite, values)):
         return None
-    if values and values.count(values[0]) == len(values):  # such as weights
+    if values and values.count(values[0]) == len(values):  # such as weights: one fraction
         return [number(values[0], "")] * len(values)
     ratios = map(float.as_integer_ratio, values)
     return [Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT) for n, d in ratios]

@@ -27,7 +27,7 @@ def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], 
     """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
     if q < 0 and not all(values.values()):
         return Between(ZERO, ZERO)
-    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
+    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is above 1
     if unit == 0:
         return Between(ZERO, ZERO)
     parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
@@ -84,6 +84,7 @@ class Plane:
         for j in users:
             ends = [power(levels[j] / end, self.q - 1) for end in middle]
             gradient = max(e.high for e in ends) if self.sign > 0 else min(e.low for e in ends)
+            # outwards: a steeper gradient makes a higher line (a lower one if q > 1)
             factors[j] = self.sign * (gradient - slope) / self.total
         return self.sign * self.linear(factors, entry), slope
 
@@ -134,7 +135,7 @@ class Plane:
         if not low and not self.emphasis:
             raise Fault("the measure depends on ratios of shares only, and nothing bounds the shares from below")
         tried = {low, high}
-        for at, slope in lines:
+        for at, slope in lines:  # crossings, and where the derivative along a line is 0
             tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
             tried |= {-self.second * at / (slope * self.emphasis)} if slope and self.emphasis else set()
         tops = []

@@ -65,6 +65,7 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
             gap = Fraction(max(best - min(least.values()), 0), best)
         else:
             most = least if above is below else water.at_tasks(above)
+            # in integers, rounded up at the end
             rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
             fall = max(((most[j] + 1 - water.lower[j]) << bits) // (most[j] + 1) for j in least)
             gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
@@ -147,6 +148,7 @@ class WaterFilling:
         while len(self.lower) < len(self.low):
             self.clock.check()
             left = [(self.full - a - b * level, b) for a, b in together(self.fixed, self.slope)]
+            # full: not one more unit of level fits, by loads from above
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
                 self.settle(full, level, rising)
@@ -183,6 +185,7 @@ class WaterFilling:
             least[j] = max(low, level if high is None else min(level, high[0]))
         slack = dict.fromkeys(full, self.full)
         for i in full:
+            # from below: what is left at most if all have what they surely have (part 2 of Proposition 15.5)
             slack[i] -= sum(math.floor(of_user[i]) * least[j] for j, of_user in self.rates.items())
         for j, of_user in self.rates.items():
             if j in self.lower or not any(of_user[i] for i in full):

@@ -200,6 +200,7 @@ class Evidence:
 
     def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
         self.cluster, self.mixtures = cluster, entry.get("mixtures") or []
+        # below 0 only by a solver's rounding
         prices = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
         y = multipliers(entry.get("rows"), "rows", 3)
@@ -237,6 +238,7 @@ class Evidence:
             for s in others if least > 0 else ():
                 near.setdefault(first, {}).setdefault(s, costs[first] / costs[s])
                 near.setdefault(s, {}).setdefault(first, costs[s] / costs[first])
+        # along a tree of such pairs of servers: factors are 1 up to 1e-12, and any prices prove something
         factors = dict[int, Fraction]()
         for start in near:
             factors.setdefault(start, ONE)
@@ -286,6 +288,7 @@ def mixture(term: Ranked, given: Any) -> tuple[dict[str, Fraction], Fraction]:
             if mine == 0:  # no factor helps
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
+    # without a base every number is at least 0, and mixtures may sum to more than v at no cost
     lowest = max(term.of.base[t].high / (w * term.unit) for t, w in weights.items())
     more = max(mine * scale - theirs, ZERO) * max(lowest, ZERO)
     slopes = {t: up(x * scale * term.factor) / (w * term.unit) for (t, w), x in together(weights.items(), u)}
@@ -297,6 +300,7 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     cluster = goal.cluster
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
+    # copied only if terms are added: there may be 3,000 users on 9 servers
     slopes = [row[:] for row in goal.slopes] if goal.ranked or goal.numbered else goal.slopes
     total = dyadic(goal.constant.high + right_hand_side)
     for term, given in together(goal.ranked, evidence.mixtures):
@@ -371,7 +375,7 @@ def stationary_point(
     first = curves[0].above
     s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
     terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, c in curves if c[s] > 0]
-    right = approximate_log(most)
+    right = approximate_log(most)  # in logarithms: levels may be outside the range of floats
     left = right - 690.0  # e^-690 is about the least float
     price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
     if net[s] < 0 and len(terms) == 1:

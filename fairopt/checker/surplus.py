@@ -72,6 +72,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
         raise Fault("at_base has a price of 0, or of an unknown user or team")
     evidence = Evidence(cluster, given, rows)
     goal.constant = goal.constant.plus(-compared.add_slopes(goal.slopes, prices, compared.above))
+    # the bound of the sum is one of each number, as all are at least 0
     top = max(bound(goal, evidence, evidence.right_hand_side(cluster.usable_units())), ZERO)
     best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in compared.of_user}
     alone, w = {t: v + compared.base[t].high for t, v in compared.sums(best, above=True).items()}, compared.weights
@@ -79,7 +80,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
     for t, price in prices.items():
         rise = top / price
         tiny = rise <= VIOLATION * alone[t] and all(rise / w[t] <= GAP * z for z in above)
-        if not tiny and rise > ROUNDING * len(prices) * alone[t]:
+        if not tiny and rise > ROUNDING * len(prices) * alone[t]:  # rounding of all of them is in one bound
             raise Fault(f"at_base: {t!r} could rise above its base by {float(rise):.2g} of {share.text}")
     return {*prices}
 

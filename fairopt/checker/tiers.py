@@ -101,6 +101,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         if own and (faults := infeasible(cluster, rows)):
             raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
         z = compared.values()
+        # scaled down to within capacities: the level must be reached by tasks that fit exactly
         value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
     if in_levels:
         part = 1 - BLOCK_VIOLATION if own else ONE

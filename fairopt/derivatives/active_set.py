@@ -124,13 +124,14 @@ class ActiveSet:
             self.binding = active = _active_at(optimum)
             state = self._with_limits(np.where(active.pairs, optimum.tasks, 0.0), self._some_prices(optimum))
             polished = self.newton(active, state, clock)
+            # rows that are full without a price may exclude each other: once more with those that have one
             if polished is None or polished.p.min(initial=0.0) < -WEAK * self.whole:
                 polished = self.newton(self._strong(state), state, clock)
             self.base = polished or state
             optimum = optimum.at(np.maximum(self.base.x, 0.0))
             now = _active_at(optimum)
             joined = (now.rows & ~active.rows).any() or (now.limits & ~active.limits).any()
-            if now.pairs[active.pairs].all() and not joined:
+            if now.pairs[active.pairs].all() and not joined:  # the point's own active set is the one solved for
                 break
         cost = self._relative_cost(self.base, self.marginal(self.base.x)[0])
         if np.abs(cost[self.binding.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
@@ -181,6 +182,7 @@ class ActiveSet:
         user, safe = self.user[q], np.where(total > 0, total, 1.0)
         if not self.c[user].all():  # tasks that are worth nothing and, as they run, cost nothing
             raise _NoDerivative(SEVERAL)
+        # columns in units of the unknowns, rows of users in units of their marginal utility: entries are near 1
         unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
         whole, per = marginal @ total, (1.0 / marginal[user])[:, None]
         pick = self.of_user[:, q]
@@ -272,7 +274,7 @@ class ActiveSet:
             side = np.concatenate([-push[q], gained[r], np.zeros(int(k.sum()))])
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
-            if rest > CONSISTENT * size:
+            if rest > CONSISTENT * size:  # a singular system without a solution for this side
                 raise _NoDerivative("tasks can be placed in several ways, and the change selects one")
             rate = self._spread(active, solution * units)
             moved = self.pairs.sum(rate.x)
@@ -285,6 +287,7 @@ class ActiveSet:
             )
             by = (np.where(able, beyond, 0.0) for able, beyond in zip(weak, wrong, strict=True))
             part, worst = max(zip(active, by, strict=True), key=lambda pair: pair[1].max(initial=0.0))
+            # who leaves would have a multiplier or tasks below 0, who joins would be beyond its bound
             if not worst.max(initial=0.0) > NOISE * size:
                 return moved, (active, base) if factors.regular else None
             at = int(np.argmax(worst))
@@ -328,7 +331,7 @@ class _Dense:
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
             raise _NoDerivative("marginal utilities are beyond the range of floats")
-        size = np.maximum(np.abs(matrix).max(axis=0), TINY)
+        size = np.maximum(np.abs(matrix).max(axis=0), TINY)  # singular values depend on the scaling of columns
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
         self.regular, self.right = self.rank == len(matrix), right[: self.rank] / size

@@ -116,6 +116,7 @@ class _Rates:
         levels = levels[last]
         at = np.searchsorted(levels, self.z)
         above, below = levels[np.minimum(at, len(levels) - 1)], levels[np.maximum(at - 1, 0)]
+        # a user is at the level of a row, or of a limit of its own if it is twice the tie away
         near = np.where(np.abs(above - self.z) <= np.abs(self.z - below), above, below)
         separate = np.abs(near - self.z) > 2 * tie * near
         if not self.others:
@@ -209,7 +210,7 @@ class _Rates:
         moving = self.rises[fixed | limited]
         lost = np.isneginf(moving).any(axis=0)
         self.blocked |= lost
-        self.rises[:, lost] = 0.0
+        self.rises[:, lost] = 0.0  # nothing is feasible there, and infinite rates would spoil later levels
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
     def _independent_groups(self, columns: Indices, part: Bool) -> list[tuple[Indices, Bool]]:
@@ -239,6 +240,7 @@ class _Rates:
         fixed = np.zeros(len(here), dtype=bool)
         if not len(now):
             return fixed
+        # lower users take their rates at the level's own multipliers of them
         earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
         goals: Float = np.zeros((len(units), 2 * d))
         k = np.arange(len(columns))
@@ -300,7 +302,7 @@ class _Rates:
             main = conditions.main[users]
             own = conditions.own_multipliers(theta)[main]
             fixed = open_to & (own > POSITIVE * conditions.size[main])
-            if own[open_to & ~low].sum() < 1 - 1e-6:  # limits have the other weight
+            if own[open_to & ~low].sum() < 1 - 1e-6:  # multipliers sum to 1: limits have the other weight
                 fixed |= open_to & high
             if not fixed.any():
                 return None

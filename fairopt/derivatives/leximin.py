@@ -56,6 +56,7 @@ def fill(pool: PoolData, limits: Float, rate: PoolData | None = None) -> Filled:
     while rising.any():
         load = b[rising] @ d[rising]
         load_rate = db[rising] @ d[rising] + b[rising] @ dd[rising]
+        # what those who have stopped leave, and its rate by the product rule
         room, room_rate = room_of - x @ d, dc - x @ dd - dx @ d
         level = np.where(load > 0, np.maximum(room, 0.0) / load, np.inf)
         levels = np.append(level, np.where(rising, limits / b, np.inf))
@@ -130,6 +131,7 @@ class OptimalLevels:
             )
         if change.demand.any():
             raise _NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
+        # more tasks per level take capacity like a smaller server would
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

@@ -133,7 +133,7 @@ class Optimum:
         if program.single and self.levelled:  # even if lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
         full = max(FULL, 10 * self.tie)
-        near = self.tie if self.levelled else full
+        near = self.tie if self.levelled else full  # levels stop at limits exactly; a curved optimum ends short of them
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
         used = np.asarray(self.loads @ self.tasks).ravel()
@@ -195,6 +195,7 @@ class Optimum:
 
         def add(per_task: sp.csr_array, left: Float, equal: bool) -> None:
             """Add the active ones of rows with the excess ``left`` at these tasks."""
+            # relative to the row's terms, which may cancel
             terms = np.maximum(abs(per_task) @ tasks, np.abs(left))
             binds = np.flatnonzero((left >= -FULL * terms) | equal)
             rows.append(per_task[binds][:, self.open_pairs])
@@ -337,6 +338,7 @@ class OptimalityConditions:
         """A column for the bound of each ranked user whose share differs by server: two multipliers, two rates."""
         optimum, user = self.optimum, self.optimum.user
         first = np.searchsorted(user, np.arange(len(self.own)))
+        # one multiplier for both needs one unit: only where a task's share differs by server are there two
         differs = np.abs(self.rate - self.rate[first[user]]) > 1e-12 * self.rate
         bounded = self.own & (self.low | self.high) & optimum.runs
         for j in np.unique(user[differs & bounded[user]]):
@@ -367,6 +369,7 @@ class OptimalityConditions:
         if binding.charges.shape[0]:
             largest_charge = flat(times_columns(abs(binding.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
+        # all multipliers near 1, by what a row's users pay or a constraint charges them
         units = np.concatenate([scale, whole / np.where(largest_charge > 0, largest_charge, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), binding.signed, np.zeros(len(others), dtype=bool)])
         if len(units) > most:

@@ -198,7 +198,7 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
             if found is None:
                 return None
             ends.append(sign * found[0])
-        right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)
+        right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)  # below 0 by slacks only
     return right, left, log_factor
 
 
@@ -216,6 +216,7 @@ def _optimal_multipliers(optimum: Optimum) -> tuple[MultiplierSet, Float, float]
     ties = system.rank(ranked, float(np.exp(-log_factor)))
     payments = optimum.tasks * system.marginal * ~unbounded[optimum.user]
     whole = float(payments.sum()) + system.ranked_value or 1.0
+    # a price is about what the row's users pay, over its capacity
     on_row = np.asarray(optimum.loads[optimum.full] @ payments).ravel() + system.ranked_value
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
     conditions, units = system.conditions(optimum.full, scale, whole, unbounded)
@@ -232,7 +233,7 @@ def _marginal_utilities(optimum: Optimum) -> tuple[Float, list[Term], float]:
     (logs, ranked), log_factor = log_marginal_utilities(optimum.objective, optimum), 0.0
     for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
         finite = logs[chosen & np.isfinite(logs)]
-        if len(finite):  # the largest marginal utility that prices have to explain
+        if len(finite):  # the largest marginal utility that prices have to explain: others may underflow to 0
             log_factor = float(finite.max())
             break
     with np.errstate(over="ignore"):

@@ -260,8 +260,9 @@ class Analysis:
             return np.nan
         if kept is None:
             return np.nan
-        size = 0.1 if kind == "alpha" else self._size(kind, at)
+        size = 0.1 if kind == "alpha" else self._size(kind, at)  # alpha may be 0, and has no size of its own
         good, step, bad = 0.0, 1e-2 * size, np.inf  # each solution starts from the last one of the same set
+        # triple while the set stays, then bisect
         while good < FAR * size and (np.isinf(bad) or bad - good > 1e-9 * size):
             new = min(good + step, FAR * size) if np.isinf(bad) else (good + bad) / 2
             found = self._stays(kind, at, side * new, kept)

@@ -145,7 +145,8 @@ class PolicyProgram:
         cluster = self.cluster
         self.columns: list[tuple[int, int]] = []
         self.top: list[Rational] = []
-        self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
+        # users whose limits are below what capacities leave to them alone: other limits are rows that never bind
+        self.limited = set[int]()
         for j in cluster.active:
             high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
             if high is not None and (None in alone or total(x for x in alone if x) > high):
@@ -212,7 +213,7 @@ class PolicyProgram:
             for t in compared.weights:
                 self._add_linear(factor, compared, t)
         else:
-            for t, w in compared.weights.items():
+            for t, w in compared.weights.items():  # w u(z / w), as weights count users
                 row = {c: v / w for c, v in compared.coefficients[t].items()}
                 self.curves.append(Curve(factor * w, alpha, row, compared.base[t] / w))
 
@@ -269,7 +270,7 @@ class PolicyProgram:
             self.mean = LogMean(edge, q, range(first, len(self.curves)), parts)
         else:
             self.constant = flint.arb(sum(compared.weights.values(), flint.fmpq(0))).log()
-        if emphasis > edge:
+        if emphasis > edge:  # what is left of efficiency is a logarithm of the sum of shares
             total: dict[int, Any] = {}
             for row in compared.coefficients.values():
                 for c, a in row.items():
@@ -348,7 +349,7 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         else:
             ends, tasks, reached = _of_tasks(cluster, objective, allocation, width)
         lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
-    if not reached <= width:
+    if not reached <= width:  # also NaN
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, reading)
 
@@ -375,7 +376,7 @@ def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, wi
     found = enclose(program, start, width, absolute=made.sign != 0)
     ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [found.lower, found.upper]
     if made.sign:  # of the logarithm of a measure
-        ends = [made.sign * (made.sign * end).exp() for end in ends]
+        ends = [made.sign * (made.sign * end).exp() for end in ends]  # increasing for both signs
     n, servers = allocation.instance.eligible.shape
     tasks = [[Fraction(0)] * servers for _ in range(n)]
     for (j, s), x in zip(made.columns, found.point, strict=False):

@@ -153,7 +153,7 @@ def feasible(program: ConcaveProgram, x: list[Rational]) -> list[Rational] | Non
     for _ in range(MOST_REPAIRS):
         violated = [row for row in program.rows if not dot(row[0], x) <= row[1]]
         if any(not isinstance(v, flint.fmpq) for row, _ in violated for v in row.values()):
-            return None  # balls, as in norms
+            return None  # balls, as in norms: no fraction makes them tight
         if not violated and all(dot(row, x) == right for row, right in tight[: len(program.equations)]):
             return x
         tight += violated
@@ -168,6 +168,7 @@ def made_tight(
     program: ConcaveProgram, x: Sequence[Rational], rows: Sequence[tuple[Coefficients, Rational]]
 ) -> list[Rational] | None:
     """A point on rows, in which columns far from the ends of their ranges are moved; None if there is none near."""
+    # rref takes pivots in this order, and only columns with a pivot move: those with most room come first
     order = sorted(range(len(x)), key=lambda c: -min(x[c] / program.top[c], 1 - x[c] / program.top[c]))
     used = {c for row, _ in rows for c in row}
     columns = [c for c in order if c in used]
@@ -201,6 +202,7 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
     """
     best: Enclosed | None = None
     numbers = [*program.linear.values(), *(v for row, right in program.rows for v in (*row.values(), right))]
+    # rational throughout: the interval is one number
     if not program.curves and all(isinstance(v, flint.fmpq) for v in numbers):
         point = linear_optimum(program)
         value = program.value(point)
@@ -271,7 +273,7 @@ def has_room(
             largest.row({**near, room: size} if wanted else near, nearly(right))
     for row, right in program.equations:
         largest.row(row, right, equal=True)
-    largest.row({room: one}, one)
+    largest.row({room: one}, one)  # any room is enough, and the program has a maximum
     return bool(largest.solve().value > 0)
 
 
@@ -302,7 +304,8 @@ class InteriorPoint:
         self.linear = [arb(0)] * self.n
         for c, v in program.linear.items():
             self.linear[c] = (arb(v) * self.unit[c]).mid()
-        self.matrix += [{c: -v for c, v in row.items()} for row in numbers]  # multiplied by pi
+        # numbers as rows z - R x = -b, so that pi are multipliers like p and y
+        self.matrix += [{c: -v for c, v in row.items()} for row in numbers]
         self.columns: list[list[tuple[int, Arb]]] = [[] for _ in range(self.n)]
         for k, row in enumerate(self.matrix):
             for c, v in row.items():
@@ -318,6 +321,7 @@ class InteriorPoint:
 
     def _begin(self, start: Sequence[float]) -> None:
         arb, program = flint.arb, self.program
+        # inside capacities by a tenth: the answer itself is at the boundary, from which steps would be short
         parts = [0.9 * v / float(t) for v, t in zip(start, program.top, strict=True)]
         least = [START] * self.n
         for curve in program.curves:  # whose number may be far below its range
@@ -338,7 +342,7 @@ class InteriorPoint:
         self.pi = [v * self.scale for v in self.pi]
         self.linear = [v * self.scale for v in self.linear]
         mu = arb(1.0) / (self.m + self.n)
-        self.p = [(mu / v).mid() for v in self.w]
+        self.p = [(mu / v).mid() for v in self.w]  # all products equal: on the central path but for residuals
         self.s = [(mu / v).mid() for v in self.x]
         self.y = [arb(0)] * self.k
 
@@ -353,6 +357,7 @@ class InteriorPoint:
     def bounds(self, absolute: bool = False) -> Enclosed | None:
         """The bounds at this point; None if it is not feasible."""
         program = self.program
+        # steps know no upper bound of columns: at an optimum none is above its range, but for rounding
         near = [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)]
         x = feasible(program, near)
         # If rows have no room inside, columns may have to be exactly 0: those whose multiplier is larger than they are.
@@ -369,6 +374,7 @@ class InteriorPoint:
             for c, v in curve.coefficients.items():
                 net[c] += slope * v
         excess = flint.arb(0)
+        # back to the units of the program; any prices give a bound, so that midpoints are as good as balls
         given = (*(max(p, flint.arb(0)) for p in self.p), *self.y)
         duals = [(q / (size * self.scale)).mid() for q, size in zip(given, self.sizes, strict=True)]
         for (row, right), q in zip((*program.rows, *program.equations), duals, strict=True):
@@ -403,6 +409,7 @@ class InteriorPoint:
         off = self._off()
         # in place of 0 for equations, half of the digits below 1: those that depend on others stay solvable
         regular = arb(2) ** (-(flint.ctx.prec // 2))
+        # what eliminating w and z leaves on the diagonal: d log z = -d log pi / alpha for numbers
         compliance = [
             *(w / p for w, p in zip(self.w, self.p, strict=True)),
             *([regular] * k),
@@ -427,11 +434,13 @@ class InteriorPoint:
 
         mu = self.mu
         zero_x, zero_w = [arb(0)] * self.n, [arb(0)] * m
+        # predictor: to products of 0; how much it leaves of them chooses sigma
         dx, ds, dw, dp, *_ = found = solve(zero_x, zero_w)
         length = arb(min(1.0, self._longest(found)))
         pairs = [*zip(self.x, dx, self.s, ds, strict=True), *zip(self.w, dw, self.p, dp, strict=True)]
         left = sum(((a + length * b) * (c + length * d) for a, b, c, d in pairs), arb(0)) / len(pairs)
         sigma = min(max((left / mu) ** 3, arb(2) ** -60), arb(1))  # Mehrotra's cube
+        # corrector: the products of the predictor's own changes, which it left out
         second_x = [target - a * b for target, a, b in zip([sigma * mu] * self.n, dx, ds, strict=True)]
         second_w = [target - a * b for target, a, b in zip([sigma * mu] * m, dw, dp, strict=True)]
         before, step = self._numbers(), self._move(solve(second_x, second_w))
@@ -455,10 +464,11 @@ class InteriorPoint:
         most = max([SLOPES, *map(abs, map(float, self._off()))])
         while True:
             for (name, values), by in zip(before.items(), found, strict=True):
+                # midpoints: the radii of balls would grow with each step, and mean nothing
                 setattr(self, name, [(a + length * b).mid() for a, b in zip(values, by, strict=True)])
             products = [*map(operator.mul, self.x, self.s), *map(operator.mul, self.w, self.p)]
             balanced = min(products) >= BALANCED * self.mu and all(abs(float(v)) <= most for v in self._off())
-            if balanced or length < 1e-9:
+            if balanced or length < 1e-9:  # below `STUCK`, so that the caller ends
                 return length
             length *= 0.7
 
@@ -586,6 +596,7 @@ class Factors:
             for u, by in entries:
                 x[u] = x[u] - by * x[v]
         if left:
+            # approximate: a step needs no proof, and rigorous radii would grow with it
             found = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
             for at, v in enumerate(left):
                 x[v] = found[at, 0]

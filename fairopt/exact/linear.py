@@ -150,12 +150,13 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
         return of_rows, of_columns
     for _ in range(SCALINGS):
         for scale, at in ((of_columns, columns), (of_rows, rows)):
+            # each by the geometric mean of its largest and least entry, in logarithms so that no product overflows
             now = logs + of_rows[rows] + of_columns[columns]
             largest, least = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
             np.maximum.at(largest, at, now)
             np.minimum.at(least, at, now)
             some = np.isfinite(largest)
-            scale[some] -= 0.5 * (largest[some] + least[some])  # so that the largest is one over the least
+            scale[some] -= 0.5 * (largest[some] + least[some])
     return of_rows, of_columns
 
 
@@ -178,6 +179,7 @@ class Factors:
                     self.columns[j].add(k)
         self.queue = [(len(ks), j) for j, ks in self.columns.items()]
         heapify(self.queue)
+        # of each pivot: row, column, value, the rest of its row (of U), and its multiples subtracted from others (of L)
         self.steps: list[tuple[int, int, Rational, list[tuple[int, Rational]], list[tuple[int, Rational]]]] = []
         self.kernel: tuple[list[int], list[int], Any] | None = None
         self._eliminate()
@@ -187,7 +189,7 @@ class Factors:
         )
 
     def _eliminate(self) -> None:
-        sparse = kind() is Fraction  # or the kernel turned out singular, so that elimination ends it
+        sparse = kind() is Fraction  # no dense solver; or the kernel turned out singular, so that elimination ends it
         while True:
             check()
             pivot = self._cheapest()
@@ -226,6 +228,7 @@ class Factors:
             len(rows), len(columns), [self.rows[k].get(j, self.zero) for k in rows for j in columns]
         )
         try:
+            # the rank modulo a prime needs no long numbers
             residues = [int(v.p) % PRIME * pow(int(v.q), -1, PRIME) for v in matrix.entries()]
         except ValueError:  # the prime divides a denominator
             return False
@@ -250,7 +253,7 @@ class Factors:
             for other, value in row.items():
                 before = target.get(other)
                 after = -times * value if before is None else before - times * value
-                if after:
+                if after:  # exact zeros leave: in floats they would be fill
                     target[other] = after
                     self.columns[other].add(i)
                 elif before is not None:
@@ -262,7 +265,7 @@ class Factors:
 
     def solve(self, right: Mapping[int, Rational]) -> Entries:
         """x by column, with the matrix times x equal to ``right`` by row."""
-        left = dict(right)
+        left = dict(right)  # forward by L, then the kernel, and back by U
         for k, _, _, _, below in self.steps:
             value = left.get(k)
             if value:
@@ -369,10 +372,10 @@ class _Pivoting:
                     if n + k in self.basis:
                         used[k] = used.get(k, self.zero) + entry * x
         self.values = values
-        for v in self.basis:
+        for v in self.basis:  # slacks follow from the columns, and need no equation of their own
             if v >= n:
                 self.values[v] = program.right[v - n] - used.get(v - n, self.zero)
-        # the cost of a basic slack is 0 but where costs are shifted
+        # The multiplier of a row with a basic slack is the slack's cost: 0 but where costs are shifted.
         extra = {v - n: self.costs[v] for v in self.basis if v >= n and self.costs[v]}
         right = {j: self.costs[j] for j in chosen}
         for k, cost in extra.items():
@@ -439,6 +442,7 @@ class _Pivoting:
         leaving = max(infeasible)[1] if self.pivots < BY_SIZE else min(v for _, v in infeasible)
         sign = 1 if self.values[leaving] < 0 else -1
         n, columns = self.n, self.of.columns
+        # rho is the row of the inverse of the leaving variable, from which its rates follow column by column
         if leaving < n:
             rho = self.factors.solve_transposed({leaving: rational(1)})
         else:  # a slack is its right side less its row, so that its row of the inverse is minus the row's combination
@@ -458,7 +462,7 @@ class _Pivoting:
                 rate = rho.get(j - n, self.zero)
             rate = rate * sign
             free = j < n and self.of.free[j]
-            if rate < 0 or (free and rate):
+            if rate < 0 or (free and rate):  # entering j raises it; the least ratio keeps reduced costs of their sign
                 ratio = abs(self._gain(j) / rate)
                 if best is None or (ratio, j) < best:  # ties by index, as Bland's rule asks
                     best = ratio, j
@@ -491,7 +495,7 @@ class _Pivoting:
                 continue
             rate = rate * sign
             equation = v >= n and program.equal[v - n]
-            if rate > 0 or (equation and rate):
+            if rate > 0 or (equation and rate):  # it falls, and the first at 0 leaves
                 ratio = abs(self.values[v] / rate)
                 if best is None or (ratio, v) < best:
                     best = ratio, v

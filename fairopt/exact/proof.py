@@ -38,7 +38,7 @@ def prove(cluster: Cluster, policy: Any, tasks: Table, proof: Sequence[Mapping[s
 
     None for bundles, which are divided again and compared.
     """
-    if bundles.decides_bundles(policy):
+    if bundles.decides_bundles(policy):  # a closed form, and no multipliers
         _prove_bundles(cluster, policy, tasks, proof[0]["bundles"])
         return None
     value, objectives = None, tiers_of(policy.objective)
@@ -61,7 +61,7 @@ def settled(cluster: Cluster, proof: Sequence[Mapping[str, Any]]) -> Any:
 
     def settle(k: int, share: Share, tier: Tier) -> set[str]:
         levels = (proof[k].get("at_base") or {}).get(text(share)) or ()
-        fixed = _prove_levels(cluster, tier, None, levels)
+        fixed = _prove_levels(cluster, tier, None, levels)  # at levels of 0, wherever tasks are
         if any(fixed.values()):
             raise _NotProved(f"{share}: a number that leaves is above its base")
         return {*fixed}
@@ -128,7 +128,7 @@ def _bound(cluster: Cluster, entry: Mapping[str, Any], rows: Rows, slopes: Mappi
             nets.append(slopes.get((j, s), 0) - cost - of_rows.get((j, s), 0))
         net = max(nets)
         if net > 0:
-            most = cluster.most(j)
+            most = cluster.most(j)  # a proven range: prices need not be exactly dual feasible
             if most is None:
                 raise _NotProved(f"the prices give no bound for user {cluster.users[j]!r}")
             value += net * most

@@ -124,6 +124,7 @@ class ByCvxpy(LevelPrograms):
         self.in_cones = [] if further is None else further.conditions(cone.unknowns)
         if further is not None:
             box = [] if bounds_are_charged(cone.program) else cone.box
+            # as matrices: bounds that the proof charges as conditions must not be rows twice, with two multipliers
             self.base = [cone.capacity, *box, *self.in_cones]
 
     def _solve(self, problem: LevelProblem) -> LevelSolution:
@@ -192,13 +193,13 @@ class BySimplex(LevelPrograms):
         self.low, self.high = np.concatenate(low), np.concatenate(high)
         self.others = slice(len(program.pairs), len(program.pairs) + n_others)
         self.excluded = np.zeros(len(program.pairs), dtype=bool)
-        self.simplex, self.level = Simplex(settings.verbose), 1.0
+        self.simplex, self.level = Simplex(settings.verbose), 1.0  # the last level, the unit of the next program's rows
         self.basis: tuple[Indices, Indices] | None = None
 
     def _solve(self, problem: LevelProblem) -> LevelSolution:
         check("the solver HIGHS (and giving it programs)")
         units, n = problem.units(self.level), len(problem.bases)
-        per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)
+        per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)  # rows of users without a bound are 0 >= -inf
         rise = np.zeros(n, dtype=bool) if problem.rise is None else problem.rise
         n_others = self.others.stop - self.others.start
         of_users = sp.hstack(
@@ -221,7 +222,7 @@ class BySimplex(LevelPrograms):
         least = np.where(units > 0, per * problem.bases, -np.inf)
         rows = np.concatenate([self.low, least]), np.concatenate([self.high, np.full(n, np.inf)])
         simplex, from_scratch, clock = self.simplex, self.basis is None, self.settings.clock
-        for size in SIZES:
+        for size in SIZES:  # until HiGHS finds an optimum
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             # from one level to the next rates and costs change, at which the last point stays feasible: primal steps
             if simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
@@ -231,7 +232,7 @@ class BySimplex(LevelPrograms):
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
-        simplex.refine()
+        simplex.refine()  # HiGHS's errors of 1e-13 would be right sides of the next level
         values, duals = simplex.values, -simplex.duals
         # refined duals are those of the basis to 1e-16 of the largest: smaller ones are 0
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0

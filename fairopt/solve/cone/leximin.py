@@ -51,8 +51,8 @@ from fairopt.solve.settings import Proposals, Settings
 # The penalty on relative losses of earlier levels, and whether single points are looked for. If a curved condition
 # leaves later levels a single point, prices of earlier ones are unbounded and solvers fail. With a penalty a level is
 # too high by at most about 1 / penalty, and earlier ones lose its square. With these CLARABEL certified all but one of
-# 60 random pools under logarithms or after alpha-fair tiers. Without single points no solver's answer was certified under
-# a spread of shares that binds.
+# 60 random pools under logarithms or after alpha-fair tiers. Without single points none was certified under a
+# spread of shares that binds.
 PENALTIES = ((3e5, True), (3e5, False), (1e5, False), (np.inf, False))
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 

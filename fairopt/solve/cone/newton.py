@@ -68,13 +68,14 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         if shape is None:
             break
         slope, curvature = shape
-        unit, way = float(np.abs(slope).max()), unknowns - at
+        unit, way = float(np.abs(slope).max()), unknowns - at  # any unit does; that of the start underflows on the way
         rise = (slope / unit) @ way - cp.sum_squares(cp.multiply(np.sqrt(curvature / (2 * unit)), way))
         problem = Posed(cp.Maximize(rise), [*model.all_constraints, cp.abs(way) <= 1])
         steps += 1
         tell(f"Newton's method by {name}, program {steps}")
         to = _unknowns_at_best(problem, name, settings, model)
         onwards = None if to is None else _uphill(natural, unknowns, at, to)
+        # a short step's multipliers are those of the point to its square
         close = to is not None and np.abs(to - at).max() <= _CLOSE
         if close or (to is not None and not _rises(natural, unknowns, at, onwards)):
             unknowns.save_value(to if close else at)

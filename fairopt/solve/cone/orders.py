@@ -168,12 +168,13 @@ class _Orders:
             excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
             value = float(form.value)
             gains, best = value > best + NOISE * abs(best), max(best, value)
+            # the gate may prove a point whose multipliers are not quite within the weights: it scales them
             if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.clock.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
                 yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
                 if excess <= CLOSE**2 or self.settings.clock.late:
                     return
-            if gains:
+            if gains:  # else the old orders stay beside the new one (part 3), and the value cannot fall
                 self.orders.clear()
             self._add(users)
 
@@ -181,7 +182,7 @@ class _Orders:
         """Users by increasing levels, and those of one level by decreasing multipliers."""
         level = sum(order.levels() for order in self.orders)
         shares = np.asarray(self.shares.value, dtype=float)
-        slack = multipliers < shares - level
+        slack = multipliers < shares - level  # whom no row holds at its level has what its tasks give
         return np.lexsort((-multipliers, np.where(slack, np.maximum(shares, level), level)))
 
 

@@ -84,6 +84,7 @@ class Optimality:
         self.y = np.zeros(len(slack))
         self.y[self.active] = holding.dual[self.active]
         part, usable = relative.T @ np.ones(relative.shape[0]) * unknowns, program.usable_rows
+        # pairs with a solver's noise are left out, else their costs would be equations that do not hold
         self.some = np.flatnonzero(part > SMALL * program.pairs.sum(part)[program.pairs.user])
         idle, value = usable - program.pairs.loads @ (unknowns * further.scale), holding.prices * usable
         charged = (abs(further.on_ours.T) @ np.abs(self.y)) * unknowns
@@ -118,10 +119,12 @@ class Optimality:
         at = self.start
         for _ in range(STEPS):
             jacobian, error = self._linearised(at)
+            # each equation relative to its terms: capacities, costs and boundaries have no unit in common
             terms = np.maximum(abs(jacobian) @ np.abs(at), np.finfo(float).tiny)
             if np.abs(error / terms).max() <= ROUNDING:
                 break
             scaled = sp.diags_array(1.0 / terms) @ jacobian @ sp.diags_array(self.size)
+            # least squares, as equations may depend on each other (multipliers that are not unique)
             at = at - self.size * least_squares(scaled, error / terms)
             if not np.isfinite(at).all():
                 return None
@@ -204,7 +207,8 @@ def levels_above(
 
     for user in sorted(np.flatnonzero(rising).tolist(), key=values.__getitem__):
         tried, better = dict[int, tuple[float, LevelDual]](), True
-        while better:  # descent to the least rise, from the best multiple of the user before
+        # descent to the least rise, from the best multiple of the user before: the excess falls, then rounding grows
+        while better:
             for k in range(max(place - 1, 0), min(place + 2, len(MULTIPLES))):
                 if k not in tried:
                     tried[k] = bounded(user, MULTIPLES[k])

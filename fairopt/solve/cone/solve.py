@@ -107,6 +107,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                     yield proposal
             else:
                 yield Proposal("cone", attempt=attempt)
+            # an answer of nearly nothing has no certificate where slopes at 0 are infinite: ask once whether it is all
             if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
                 tried_nothing.append(solver)
                 if (of_zero := nothing(program, settings)) is not None:
@@ -116,7 +117,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
-        if inaccurate is not None and not settings.clock.late:
+        if inaccurate is not None and not settings.clock.late:  # with its proof now, as later tries had none
             yield inaccurate
         if answered and not (refined or settings.options or settings.clock.late):
             refined.append(name)
@@ -227,6 +228,7 @@ def solve_problem(
         if settings.solver is not None:
             raise
         return Try(solver, CANNOT_TAKE, 0.0), False
+    # a solver's word is tested: on badly scaled programs it is often wrong
     if explain is not None and attempt.status.startswith("infeasible"):
         explain()
     if objective is not None and "unbounded" in attempt.status:

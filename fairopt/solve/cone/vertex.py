@@ -42,6 +42,7 @@ def at_vertex(problem: cp.Problem | Posed, cone: ConeModel, solver: str, setting
     if not linear or solvers.size(problem) > 4 * LARGEST:  # before compiling
         return None
     try:
+        # by CLARABEL's name, as that form has rows and cones and no bounds of columns
         compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False})
     except cp.error.SolverError:
         return None
@@ -91,5 +92,5 @@ def _solved(a: sp.csr_array, b: Any, c: Any, equations: int, settings: Settings)
         left = total(
             [as_rational(Fraction(float(c[j]))), *(entries[i][j] * by_row[i] for i in kept if j in entries[i])]
         )
-        y[k] = as_float(left / -entries[k][j])
+        y[k] = as_float(left / -entries[k][j])  # in fractions: a difference that is exactly 0 stays so
     return np.array([as_float(value) for value in found.point]), y

@@ -55,6 +55,7 @@ class _Users:
         cost = self.demands @ (prices * per_unit_of)
         with np.errstate(divide="ignore", invalid="ignore"):
             per_unit = np.where(self.c > 0, cost / self.c, np.inf)
+        # by number, and within it by cost
         order = np.argsort(per_unit)
         order = order[np.argsort(self.number[order].astype(np.int32), kind="stable")]
         more = ((self.most - self.least) * self.times)[order]
@@ -122,7 +123,7 @@ def _prices(users: _Users, usable: Float) -> Float:
     for _ in range(MOST_RESPONSES):
         check("responses to prices")
         found = users.response(prices)
-        if found.level < bound:
+        if found.level < bound:  # every response bounds the level from above, the mixture from below
             best, bound = prices, found.level
         levels.append(found.level)
         used.append(found.used)

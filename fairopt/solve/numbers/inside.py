@@ -175,8 +175,10 @@ class _Part:
         teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
         self.teams = teams
         self.c, self.w = inside.c[columns], inside.w[self.members]
+        # on one pool a member without bounds has one column: its share is the column itself, and needs no row
         bare = inside.single & ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
         self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
+        # an equal part of the team's total; of a total of nearly nothing a part of the largest one
         unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
         self.unit = np.where(unit > 0, unit, 1.0)
         self.scale = (self.unit / self.per_member(self.c))[self.user]
@@ -255,7 +257,7 @@ class _Part:
                 split.prove(dual, self.members)
             elif rising.sum() == self.free.sum():
                 raise _SolverFailed(f"multipliers of program {split.programs} fix nothing")
-            self.free = rising & ~fixed
+            self.free = rising & ~fixed  # who reached its own team's level is settled too, without multipliers
             still = np.bincount(self.team[self.free], minlength=len(self.teams)) > 0
             open_columns = still[self.team[self.user]]
             if self.inside.single and 0 < open_columns.sum() < SHRUNK * len(open_columns):
@@ -398,6 +400,7 @@ class _Part:
         costs = np.append(np.zeros(len(self.columns)), -1.0)
         if self.basis is None:
             self.basis = self.first_basis(len(rows[0]))
+        # counted in steps, not seconds, so that the answer does not depend on the machine
         simplex.highs.setOptionValue("simplex_iteration_limit", steps_left)
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
@@ -422,7 +425,7 @@ class _Part:
 
     def _keep(self, tasks: Float) -> None:
         """Keep tasks as the point from which the next program is feasible, with the totals as given."""
-        had = np.asarray(self.totals_table @ tasks)
+        had = np.asarray(self.totals_table @ tasks)  # equations hold to HiGHS's 1e-10: what is missed would add up
         with np.errstate(divide="ignore", invalid="ignore"):
             times = np.where(had > 0, self.inside.totals[self.teams] / had, 1.0)
         self.tasks = tasks * times[self.team[self.user]]

@@ -119,11 +119,13 @@ class _Levels:
                 self.prices = dual.prices / (dual.of_numbers @ self.w)
             self.fix(dual, self.paying(dual))
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
+            # only where a level did not rise: prices are then zero at some of those that are bound (degenerate)
             if doubt.any() and level <= self.level * (1 + RISING):
                 self.fix_those_who_cannot_rise(doubt)
             if (self.free == before).all():
                 raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")
             self.level, self.unit = level, level if level > NOISE * self.unit else self.unit
+        # the last program may have let fixed numbers fall by `NEAR`
         if (self.bounds.at(self.programs.tasks) < self.floor * (1 - ROUNDING)).any():
             self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
         self.tasks = self.programs.tasks
@@ -154,7 +156,7 @@ class _Levels:
         """The largest level of the free numbers, and the prices that bound it; none if all can be at their most."""
         free, w, most = self.free, self.w, self.bounds.most
         found = self.programs.solve(np.where(free, 0.0, self.floor), np.where(free, w, 0.0), self.units)
-        if found.level < (most / w)[free].min() * (1 - NEAR):
+        if found.level < (most / w)[free].min() * (1 - NEAR):  # usual: nobody is at its most before
             return found.level, found.dual
         start, top, dual = self.floor, np.inf, None
         for _ in range(MOST_STEPS):
@@ -173,6 +175,7 @@ class _Levels:
         """The level at which free numbers, each at most what it can be, pay what the bound allows."""
         free, pi = self.free, dual.of_numbers
         left = self.bounds.value(dual) - float((pi * self.floor)[~free].sum())
+        # the first k are at their most and the others at h w: the k for which h lies between their ends
         order = np.flatnonzero(free)[np.argsort((self.bounds.most / self.w)[free])]
         per, most, w = pi[order], self.bounds.most[order], self.w[order]
         full = np.append(0.0, np.cumsum(per * most))  # what the first k pay at their most

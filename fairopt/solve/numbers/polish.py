@@ -31,12 +31,14 @@ def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual
     reduced = bounds.reduced_costs(dual)[some]
     full = of_user >= program.most * (1 - NOISE)  # whose limit has a multiplier
     count = np.maximum(np.bincount(user, minlength=len(full)), 1)
+    # the multiplier of a limit is what its pairs have in common
     limit = np.where(full, np.bincount(user, reduced, len(full)) / count, 0.0)
     prices, of_numbers = np.maximum(dual.prices, 0.0), np.maximum(dual.of_numbers, 0.0)
     cost = sp.csr_array(pairs.loads)[:, some].T @ sp.diags_array(prices)
     paid, at = of_numbers[number] * bounds.c[some], np.arange(len(some))
     shape = [(len(some), len(one)) for one in (of_numbers, limit)]
     terms = [cost, sp.csr_array((-paid, (at, number)), shape[0]), sp.csr_array((-limit[user], (at, user)), shape[1])]
+    # relative to the terms of each tie, in unknowns relative to the prices: small prices count as much as large ones
     size = np.maximum(cost.sum(axis=1) + paid, np.finfo(float).tiny)
     relative = sp.diags_array(1 / size) @ sp.hstack(terms)
     step = sp.linalg.lsmr(relative, (limit[user] - reduced) / size, atol=0, btol=0)[0]

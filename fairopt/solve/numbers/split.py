@@ -55,7 +55,7 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     totals = program
     if not program.term.is_order:
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)
-    tasks = repair(program, answer.tasks)
+    tasks = repair(program, answer.tasks)  # within capacities exactly, else the split has no point to start from
     try:
         Leximin(team.share).check(program.instance)
         bounds = NumberBounds(totals)

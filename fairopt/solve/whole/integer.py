@@ -65,6 +65,7 @@ class WholeModel(ConeModel):
         program.high = np.floor(program.high * (1 + SAME))
         super().__init__(program)
         check()
+        # a row of q servers holds q floors, not the floor of q: each server has capacities of its own
         self.capacity = self._each_within(program.usable_rows)
 
     def in_unknowns(self, solver: str | None) -> Model:
@@ -165,6 +166,7 @@ class IntegerSearch:
                     form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)
+                    # by 1e-9 of it: no task changes it by so little, and HiGHS's tolerance is less
                     self.kept.append(form >= best - SAME * max(abs(best), 1.0))
         except _Stopped:
             pass
@@ -195,7 +197,7 @@ class IntegerSearch:
             self._stop(f"{self.title} found no answer ({attempt.status})", what)
         for variable in problem.variables():
             if variable.attributes["integer"] or variable.attributes["boolean"]:
-                variable.save_value(np.rint(variable.value))
+                variable.save_value(np.rint(variable.value))  # HiGHS gives integers to 1e-9
         self.found = model.placement()
         if attempt.status == "user_limit":
             stats = getattr(problem.solver_stats, "extra_stats", None)  # there are none of a subprocess
@@ -235,14 +237,14 @@ class IntegerSearch:
             floor = floor + (least if above is None else cp.multiply(least - needs, above))
             higher = cp.Variable(n, boolean=True)
             floor = floor + cp.multiply(more - least, higher)
-            counts.append(higher <= (steps.reach > z * (1 + SAME)))
+            counts.append(higher <= (steps.reach > z * (1 + SAME)))  # who cannot be above it needs no branching
             if above is not None:
                 counts.append(higher <= above)
             enough = steps.amount / steps.unit >= floor / steps.unit
             self.kept = [*before, *counts, enough]
             self._maximise(cp.sum(higher), what := f"{name}users above level {k} of whole tasks")
             count, fewer_than = round(float(np.sum(higher.value))), count
-            if count == fewer_than:
+            if count == fewer_than:  # nobody is at the level that was the largest of the smallest
                 self._stop(f"{self.title} contradicts itself", what)
             counts.append(cp.sum(higher) >= count)
             self.kept = [*before, *counts, enough]

@@ -51,6 +51,7 @@ class Servers:
         self._room = [row[:] for row in self._whole]  # free units, for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all servers
         has = self.capacities > 0
+        # one over the capacity, over the number of resources: the mean of free parts, for best fit and least loaded
         self._parts = np.divide(1.0, self.capacities * has.sum(axis=1)[:, None], out=np.zeros(has.shape), where=has).T
         self._tasks = [0] * self.n_servers
 
@@ -165,7 +166,7 @@ class Servers:
         if self._tasks[row]:
             self._change(request, row, 1)
         else:
-            self._room[row] = self._whole[row][:]
+            self._room[row] = self._whole[row][:]  # what adding and subtracting rounds would grow over a long run
             self._columns[:, row] = self._whole[row]
 
     def _change(self, request: Request, row: int, by: int) -> None:

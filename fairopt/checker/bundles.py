@@ -131,7 +131,7 @@ class Group(NamedTuple):
         for j in sorted(
             self.base if self.most else (), key=lambda j: self.most[j] / self.base[j]
         ):  # as they are reached
-            if self.most[j] * weight > left * self.base[j]:
+            if self.most[j] * weight > left * self.base[j]:  # above what the price gives it, and so are all later ones
                 break
             left, weight = left - self.most[j], weight - self.base[j]
         return weight / left if weight else weight
@@ -242,7 +242,7 @@ def gap_of_group(group: Group, bundle: Mapping[int, Fraction]) -> Fraction:
     At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
     a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds; that of the closed form is the tightest.
     """
-    p = up(group.price)
+    p = up(group.price)  # any price bounds
     excess = p * (group.part - sum(bundle[j] for j in group.base))
     for j, best in group.best(p).items():
         excess = up(excess + (best - bundle[j]) * (group.base[j] / bundle[j] - p))

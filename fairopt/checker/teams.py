@@ -8,9 +8,10 @@ A team is guaranteed, of each resource i, no more than its members can use withi
 in a share, the least share at which it is held (`least_share`), is another. An objective compares `Numbers`: sums of
 shares of a team's users, less the base.
 
-Why not the guarantee itself: a team whose members need two CPUs for a GPU cannot use the GPUs of a guarantee without
-CPUs, and a floor above what it can use would leave no allocation. Tasks and prices come from solvers in floats; what
-they miss of each other may be 1e-9 (`Cluster.tie`), and tasks that exceed something count only in part.
+Why not the guarantee itself: a team whose members need two CPUs for a GPU can use 4 GPUs of a guarantee of 8 GPUs and 8
+CPUs, and a floor above what it can use would leave no allocation. A resource that the guarantee does not name bounds by
+its capacity. Tasks and prices come from solvers in floats; what they miss of each other may be 1e-9 (`Cluster.tie`),
+and tasks that exceed something count only in part.
 """
 
 from __future__ import annotations

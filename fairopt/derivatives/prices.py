@@ -84,6 +84,7 @@ def prices(allocation: Allocation) -> Prices | None:
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
     term = first_term(allocation)
+    # without concavity multipliers are no derivatives: an optimum may jump
     if term is not None and term.alpha is None and term.measure is not None and not term.measure.concave:
         return None
     for tie in TIES:
@@ -94,7 +95,7 @@ def prices(allocation: Allocation) -> Prices | None:
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
         except _NoDerivative:
-            found = _of_evidence(optimum)
+            found = _of_evidence(optimum)  # one point of the set, shown on both sides if it satisfies the conditions
         if found is not None:
             right, left, log_factor = found
             return Prices(optimum.shown(right), optimum.shown(left), log_factor)
@@ -125,7 +126,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             nothing.setflags(write=False)  # shared by all levels that only limits fix
             levels: list[LevelPrices] = []
             for h in found:
-                least = -np.inf if levels else 0.0  # the first level never falls
+                least = -np.inf if levels else 0.0  # the first level never falls as capacity grows, later ones may
                 sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
                 levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
             return tuple(levels)

@@ -232,7 +232,7 @@ class PolicyProgram:
             t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
             for t in names
         }
-        top = max(above(value) for value in most.values())
+        top = max(above(value) for value in most.values())  # a proven range for the columns t and d
         for k in range(1, len(names) + 1):
             step = v[k - 1] - (v[k] if k < len(names) else 0)
             if step == 0:
@@ -244,6 +244,7 @@ class PolicyProgram:
             level = self._column(top)
             self.linear[level] = factor * step * k
             for t, w in compared.weights.items():
+                # t - d_t <= z_t / w_t; of the smallest number alone t <= z_t / w_t
                 row = {c: -a / w for c, a in compared.coefficients[t].items()} | {level: flint.fmpq(1)}
                 if k > 1:
                     row[self._column(top)] = flint.fmpq(-1)
@@ -337,6 +338,7 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     policy, instance = allocation.policy, allocation.instance
     objective, of = objective_of(policy)
     bits, reading = precision(width), reading_of(policy, instance)
+    # an exact answer's value needs no program
     if allocation.exact_tasks is not None and not bundles.decides_bundles(policy):
         value = _at_exact_tasks(allocation)
         rows = tuple(map(tuple, allocation.exact_tasks))

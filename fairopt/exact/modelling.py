@@ -176,7 +176,7 @@ def leximin(
     model = Feasible(cluster, rows)
     model.keep(kept)
     program = model.program
-    level = program.column(model.one, free=True)
+    level = program.column(model.one, free=True)  # of a surplus it may be below 0
     of: dict[str, int] = {}
     for t, one in numbers.items():
         entries = {column: -c for column, c in model.entries(one.row).items()} | {level: model.one}
@@ -189,12 +189,12 @@ def leximin(
         at, y = found.point[level], found.multipliers
         if record is not None:
             record(model, found, of, rational(0))
-        if until is not None and at > until:
+        if until is not None and at > until:  # all that are left can be above it together
             break
-        new = {t for t in rising if y[of[t]]}
+        new = {t for t in rising if y[of[t]]}  # never empty: the multipliers of free numbers sum to 1
         levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:
-            program.columns[level].pop(of[t])  # from now on z_t >= at, without h
+            program.columns[level].pop(of[t])  # from now on z_t >= at, without h: its row keeps its place
             program.right[of[t]] -= at
         rising -= new
     return cluster.empty() if found is None else model.tasks(found), levels, {*numbers} - rising
@@ -228,6 +228,7 @@ def floors(
     ``record`` is a `Record` with what the program is for in front, and ``of_answer=False``.
     """
     out, exact = dict[str, Entry](), cluster.instance.in_fractions
+    # limits of 0 rule users out of an answer, and not out of what a team is guaranteed
     as_given = Cluster(cluster.instance.derived.as_given) if cluster.instance._given else cluster
     for team, named in exact.team_guarantees.items():
         given = {cluster.instance.resource_index(what): as_rational(units) for what, units in named.items()}

@@ -175,6 +175,7 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
         whole = as_rational(cluster.instance.in_fractions.total_weight)
         for j in cluster.active:
             alone = total(cluster.tasks_alone(j, s) or 0 for s in cluster.open[j])
+            # an equal split of every server row, by weight, and no more than the user's limit
             entitled, limit = cluster.weights[j] / whole * alone, cluster.limits[j]
             _bound(cluster, j, entitled if limit is None else min(entitled, limit), False)
     elif isinstance(condition, Reserve):
@@ -246,7 +247,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
             _bound(cluster, j, cluster.zero, True)
         elif not alike:
             row = {(j, s): sign * c[j][s] / (level or 1) for s in cluster.open[j]}
-            rows.append(Row(row, sign if level else cluster.zero))
+            rows.append(Row(row, sign if level else cluster.zero))  # divided by the level, as the checker writes it
     return rows
 
 
@@ -299,6 +300,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
     imposed, kept = impose(cluster, policy.constraints)
     rows = guaranteed(cluster) + limited(cluster) + imposed
     for k, objective in enumerate(tiers_of(policy.objective)):
+        # who stays at its base is decided before numbers are compared, by a leximin that ends at level 0
         keep_bases(cluster, objective)
         for _, term in terms_of(objective):
             if is_surplus(term):
@@ -314,12 +316,13 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
         yield Tier(rows, kept, compared, goal, of_nobody)
         point = tasks()
         if compared is not None:
+            # every number at what it has: leximin fixes all of them
             rows = rows + [kept_row(one, one.at(point)) for one in compared.values()]
         elif first is not None:
             compared = Numbers(cluster, first[1]).exactly(True)
             level = min((one.at(point) for one in compared.values()), default=rational(0))
             rows = rows + [kept_row(one, level) for one in compared.values()]
-        elif not goal.ranked:
+        elif not goal.ranked:  # a sum is one row
             rows = [*rows, kept_row(whole := Number(goal.linear, rational(0)), whole.at(point))]
         else:
             kept = [*kept, (goal, goal.at(point))]

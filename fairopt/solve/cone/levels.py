@@ -213,6 +213,7 @@ class BySimplex(LevelPrograms):
         matrix = sp.csc_array(sp.vstack([self.fixed, of_users]))
         of_level = 0.0 if problem.rise is None else problem.top, problem.top
         gains = rise.astype(float) / max(int(rise.sum()), 1)
+        # the mean of rises, so that costs are near 1 for any number of users
         costs = -np.concatenate([np.zeros(self.others.stop), [float(problem.rise is None)], gains])
         free = np.full(n_others, np.inf)
         bounds = (

@@ -82,7 +82,7 @@ class Servers:
     def fitting(self, request: Request) -> Bool:
         """The servers on which one more task fits, shape (n_servers,)."""
         (i, units), *others = request.needs
-        mask = np.asarray(self._columns[i] >= units)
+        mask = np.asarray(self._columns[i] >= units)  # by resource: most tasks need few of them
         for i, units in others:
             mask &= self._columns[i] >= units
         if request.allowed is not None:
@@ -140,7 +140,7 @@ class Servers:
     def take_all(self, request: Request, rule: str | Placement, tasks: int) -> list[int] | None:
         """Start equal tasks together, each placed after those before it; their servers, or None if they do not fit."""
         most = self.most_of(request)
-        if most.sum() < tasks:
+        if most.sum() < tasks:  # before anything is placed
             return None
         rows: list[int] = []
         if rule != "first-fit":

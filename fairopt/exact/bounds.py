@@ -10,11 +10,10 @@ none. `FairnessEfficiency` enters by its logarithm, where it is concave; the int
 logarithm put through exp, wider by the size of the value. Programs are written here and enclosed in
 `fairopt.exact.concave`.
 
-Why not the duality gap of the answer: it is in floats and relative to 1e-9, and a value near 0 has no relative gap. The
-answer is a start only. What rounding decides is refused and not enclosed: whether a user can rise above its base at all
-(at alpha >= 1 the value is then minus infinity, or that of fewer users), in rationals otherwise than in floats. Ends
-are rounded outwards, and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals for other
-optima*).
+Why not the gap of the certificate: it is computed in floats, and says nothing below 1e-9. The answer is a start only.
+What rounding decides is refused and not enclosed: whether a user can rise above its base at all (at alpha >= 1 the
+value is then minus infinity, or that of fewer users), in rationals otherwise than in floats. Ends are rounded outwards,
+and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals for other optima*).
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ that do not change and ``slope_i`` the sum of ``l_ji`` of those who rise, the ne
     t = (usable_i - fixed_i) / slope_i,   a lower bound at which a user begins to rise,   a limit at which it stops.
 
 Floats lose levels where loads differ by much: a user who needs 1e-12 of a resource rises by 1e12 times what rounding
-leaves of it. Decimals of 100 digits move that to 1e-88, and the answer is rounded once, at the end. Why not fractions:
-sums over users of different denominators grow to the digits of all of them. The loop is one of Python, 0.05 s for 1,000
-users of 4 resources. It is asked only where rounding decides levels in floats, and the gate judges its answer like any
-other (Proposition 4.2 in docs/methods/pool.md).
+leaves of it. With 100 digits that is 1e-88, and the answer is rounded once, at the end. Why not fractions: sums over
+users of different denominators grow to the digits of all of them. The loop is one of Python, 0.05 s for 1,000 users of
+4 resources. It is asked only where rounding decides levels in floats, and the gate judges its answer like any other
+(Proposition 4.2 in docs/methods/pool.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.solve.form.program import Program
 
-DIGITS = 100  # of which numbers within 1e-60 to 1e60 use at most 60 for their size
+DIGITS = 100  # significant
 FULL = Decimal("1e-60")  # relative: what rounding leaves of a full resource, 1e-100 a step, and far below all data
 WIDTH = Fraction(1, 10**DIGITS)  # of coefficients
 

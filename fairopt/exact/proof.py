@@ -177,7 +177,7 @@ def _prove_levels(cluster: Cluster, tier: Tier, tasks: Table | None, entries: An
         left = _upper(cluster, slopes, [], tier, entry) - base
         left -= total(p * fixed[t] for t, p in pi.items() if t in fixed)
         level: Any = min(at[t] for t in others)
-        # the prices pay for no more than `left`, which is less than they would cost above this level
+        # `left` over the sum of these prices bounds the smallest of the numbers
         if left > level * total(new.values()):
             raise _NotProved(f"level {k}: the prices do not prove {brief(level)}")
         if any(at[t] != level for t in new):

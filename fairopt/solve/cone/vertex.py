@@ -5,10 +5,9 @@ CVXPY writes ``min c @ x`` under ``a x <= b``, the first rows being equations; r
 optimal in all rows; point and multipliers are rounded once and put back where CVXPY expects a solver's.
 
 Units of what users write may differ by 1e8 and more within one program, and solvers stop at what is left of the largest
-row: of rows with entries of 2e-5 and 3e8, or totals that differ by 1e20, no solver's answer was certified. Why not
-always: fractions of data with 16 digits grow, and a program of more than `LARGEST` entries would take seconds. The
-multiplier of a sign is what the other rows leave of the cost (stationarity). The proof is the gate's, by Bound 7.3 in
-docs/methods/cone.md.
+row: of three users whose demands are 8e19, 13100 and 31700 no solver's answer is certified. Why not always: fractions
+of data with 16 digits grow, and a program of more than `LARGEST` entries would take seconds. The multiplier of a sign
+is what the other rows leave of the cost (stationarity). The proof is the gate's, by Bound 7.3 in docs/methods/cone.md.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 What an optimum is in floats is decided here, once for all derivatives: where tasks run, which users are at a bound,
 which rows are full. With ``used`` the load of a row and ``usable`` its capacity it is full if
-``used >= usable (1 - 10 tie)``, and a pair has tasks if it has more than 1e-6 of its user's. Why thresholds: a solver's
-point satisfies no condition exactly, and multipliers are found by equations on what is active. Why several (`TIES`):
-too tight ones miss what is active at points of interior methods, too coarse ones make equal what differs.
+``used >= usable (1 - max(1e-6, 10 tie))``, and a pair has tasks if it has more than 1e-6 of its user's. Why thresholds:
+a solver's point satisfies no condition exactly, and multipliers are found by equations on what is active. Why several
+(`TIES`): too tight ones miss what is active at points of interior methods, too coarse ones make equal what differs.
 
 The conditions themselves (`OptimalityConditions`) are those of Proposition 10.3 in docs/methods/prices.md, in units in
 which all multipliers are near 1, since they are solved together: a price per byte beside one per core would otherwise

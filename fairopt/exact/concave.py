@@ -45,8 +45,8 @@ START = 0.01  # of a column's range, for those without tasks
 SPREAD = 0.1  # of the largest part of a range among the columns of a curve, for those with less
 SHORT = 0.1  # steps, after which the next one only balances; without, weights of seven decades and norms reach no width
 BALANCED = 1e-4  # the least product of complementary numbers relative to their mean
-# The largest logarithm of a slope over its price that steps may lead to, unless it was larger before. Without it weights
-# of seven decades reach no width.
+# The largest logarithm of a slope over its price that steps may lead to, unless it was larger before. Without it
+# weights of seven decades reach no width.
 SLOPES = 10.0
 TO_BOUNDARY = 0.995  # the longest part of the way to zero of any number in one step
 

@@ -42,7 +42,8 @@ Entries = dict[int, Any]  # rational numbers by row or column
 # programs of 60 rows took 171 pivots by size, and 452 by Bland's rule alone.
 BY_SIZE = 50
 DENSE, SPARSE = 12, 16  # sizes of kernels, and fill of a pivot, up to which elimination stays sparse
-PRIME = (1 << 61) - 1  # a matrix that is regular modulo a prime is regular; the reverse fails with a chance of about 1 / PRIME
+# A matrix that is regular modulo a prime is regular; the reverse fails with a chance of about 1 / PRIME.
+PRIME = (1 << 61) - 1
 CANDIDATES = 4  # columns with fewest entries, among which the pivot with the least fill is chosen
 # Passes over columns and rows. In 40 programs with units of columns and rows over 12 decades each, HiGHS's basis needed
 # 541 exact pivots without scaling (32 programs any), and none after one pass.

@@ -12,10 +12,10 @@ Why not a cone solver: what earlier tiers leave is thin, about 1e-7 of a share, 
 from others by as much; solvers stop at about 1e-8 of the largest number. Here slacks and multipliers have digits of
 their own, however small: ``A'(y/s)A`` would lose a slack of 1e-16 beside others of 1, and rows of their own keep it.
 
-In floats the unknowns range over ten decades: with steps in absolute units 80 of 96 draws with alpha up to 50 had no
-answer, with relative ones 14; sums of powers in place of the logarithm of their mean left 26. The matrix is nearly
-singular at the end, so that each solution is refined twice (without, 19), and steps end where rounding does (`NEARLY`)
-at the best point so far. Nobody trusts it: the multipliers prove the answer by Bound 7.1, and the gate computes the gap
+In floats three things count. With steps in absolute units 80 of 96 draws with alpha up to 50 had no answer, with
+relative ones 14; sums of powers in place of the logarithm of their mean left 26. The matrix is nearly singular at the
+end, so that each solution is refined twice (without, 19), and steps end where rounding does (`NEARLY`) at the best
+point so far. Nobody trusts it: the multipliers prove the answer by Bound 7.1, and the gate computes the gap
 (docs/methods/cone.md, *Curves after other tiers*).
 """
 

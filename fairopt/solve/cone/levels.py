@@ -235,7 +235,7 @@ class BySimplex(LevelPrograms):
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()  # HiGHS's errors of 1e-13 would be right sides of the next level
         values, duals = simplex.values, -simplex.duals
-        # refined duals are those of the basis to 1e-16 of the largest: smaller ones are 0
+        # refined duals have errors of 1e-16 of the largest: what is below 1e-12 of it is 0
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self.cone.unknowns.save_value(np.where(self.excluded, 0.0, np.maximum(values[: len(self.excluded)], 0.0)))
         if self.further is not None and n_others:

@@ -15,9 +15,9 @@ mistake costs a program. So a price counts from 1e-8 of all, is taken as it is f
 Under linear constraints rounding of a level moves later ones by as much as coefficients say; refined bases of HiGHS
 keep it at 1e-16 (`levels.BySimplex`). Under a curved constraint a slack d of a level moves later ones by its root, and
 the optimum of a level is often a single point, where later programs have no interior: `single_point` solves that level
-by Newton's method, and where this fails earlier levels may lose a little, at a penalty (`PENALTIES`). See docs/methods/
-cone.md, *Leximin under general constraints*. Under bounds only, a share with the same coefficients on every server is
-solved by `fairopt.solve.cluster.leximin`.
+by Newton's method, and where this fails earlier levels may lose a little, at a penalty (`PENALTIES`). See *Leximin
+under general constraints* in docs/methods/cone.md. Under bounds only, a share with the same coefficients on every
+server is solved by `fairopt.solve.cluster.leximin`.
 """
 
 from __future__ import annotations

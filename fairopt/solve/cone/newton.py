@@ -75,7 +75,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         tell(f"Newton's method by {name}, program {steps}")
         to = _unknowns_at_best(problem, name, settings, model)
         onwards = None if to is None else _uphill(natural, unknowns, at, to)
-        # a short step's multipliers are those of the point to its square
+        # after a short step the multipliers are nearly those of the point itself
         close = to is not None and np.abs(to - at).max() <= _CLOSE
         if close or (to is not None and not _rises(natural, unknowns, at, onwards)):
             unknowns.save_value(to if close else at)

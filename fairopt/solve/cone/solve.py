@@ -228,7 +228,7 @@ def solve_problem(
         if settings.solver is not None:
             raise
         return Try(solver, CANNOT_TAKE, 0.0), False
-    # a solver's word is tested: on badly scaled programs it is often wrong
+    # tested, as solvers call feasible programs infeasible where numbers differ by many decades
     if explain is not None and attempt.status.startswith("infeasible"):
         explain()
     if objective is not None and "unbounded" in attempt.status:

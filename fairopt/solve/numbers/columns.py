@@ -25,7 +25,7 @@ from fairopt.runtime.lazy import optimize
 SAMPLE = 50_000  # users whose responses give prices to about a percent
 BAND = 0.02  # relative: tasks within this of the marginal cost are columns
 CLOSE = 1e-3  # relative, of levels: when prices are good enough
-MOST_RESPONSES = 40  # 7 are usual; the best prices so far serve too
+MOST_RESPONSES = 40  # 7 for 40,000 users in 50 teams; the best prices so far serve too
 BISECTIONS = 50  # of a level, to all digits of a float
 
 

@@ -35,7 +35,7 @@ from fairopt.solve.settings import Settings
 
 STEP = 1e-3  # of a number: the rise that is tested
 # Of a row's unit: HiGHS calls rows infeasible that are broken by rounding on a single point. A last resort: none of 156
-# draws of teams, jobs and paths needed it.
+# draws of teams, jobs, paths and mixed units needed it.
 LOOSE = 1e-12
 FAR = 1e3  # numbers so far from their rows' units need other units
 MARGIN = 64 * TERM_ROUNDING  # relative: reduced costs that near to zero are rounding

@@ -4,7 +4,7 @@ At an optimum a user with tasks on several servers pays there ``d_s @ p = pi c_s
 each. HiGHS rounds prices relative to the largest. Where a price is small beside others, what should be one cost is
 rounded by more than the tie of `COST_TIE` that proofs allow. One step of refinement, least squares in changes of prices
 relative to themselves, corrects all: 2 of 60 drawn sets of jobs on three types of servers were not certified without
-it.  It is taken only where ties are broken by more than the tolerance of gaps.
+it. It is taken only where ties are broken by more than the tolerance of gaps.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ by step instead (Parkes et al. 2015) may end at (5, 0) where leximin is (1, 1).
 
 Why not leximin of divisible levels: whole levels are counts, ties are usual, and multipliers do not exist. What breaks
 in a MIP solver is scale: it tolerates small parts of a task as 0 or 1, errs where binaries have coefficients of 1e-7,
-and drops entries below 1e-9. Hence bounds on a task's part (`_Steps. lowest`), a unit in which levels that differ by
+and drops entries below 1e-9. Hence bounds on a task's part (`_Steps.lowest`), a unit in which levels that differ by
 1e-6 differ by 1e-3, and no more than 1e8 tasks on a server. HiGHS's presolve has reported infeasible what the step
 before had a point of, so that it is asked again without. The bound that certificates state is the divisible optimum's;
 that no whole answer is better is HiGHS's word.

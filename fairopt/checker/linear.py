@@ -67,7 +67,7 @@ def exact_coefficients(cluster: Cluster, share: Block) -> Table:
 def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
     """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
     c, out, compared = exact_coefficients(cluster, share.of_user), dict[str, Number](), Numbers(cluster, share)
-    for t, weight in compared.weights.items():
+    for t, weight in compared.weights.items():  # rational bases only: an irrational one has no exact level
         w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
         out[t] = Number({}, base / w)
     for j, t in compared.of_user.items():
@@ -206,6 +206,7 @@ def prove_levels(
     at = {t: one.at(cluster.tasks) for t, one in compared.items()}
     for k, entry in enumerate(entries):
         check_keys(entry, ("of_numbers", *EXACT_PRICES), f"level {k} of the exact proof")
+        # prices may be of fixed numbers too: what these are paid is known, and leaves the bound
         pi, others = weights_given(entry["of_numbers"], compared), compared.keys() - fixed.keys()
         new = {t: p for t, p in pi.items() if t in others and p}
         if not new:
@@ -308,7 +309,7 @@ def gap_by_exact_levels(cluster: Cluster, objective: Block, rows: Rows, entry: M
 
     So the gap does not depend on what the rounding of lower levels leaves to later ones.
     """
-    if cluster.kept_levels:
+    if cluster.kept_levels:  # curved ones: rationals may have no point at the level
         raise CannotCheck("levels in fractions are proved under linear constraints only")
     compared = exact_numbers(cluster, objective.share, True)
     with cluster.at(table_of(cluster, entry["point"])):

@@ -147,7 +147,7 @@ class Goal:
             if alpha and term.share.name not in COMPOSED:
                 below, above = cluster.coefficients(term.share)
                 sizes = [w * unit for w in cluster.weights]
-                above = [[dyadic(v / size) for v in row] for row, size in together(above, sizes)]
+                above = [[dyadic(v / size) for v in row] for row, size in together(above, sizes)]  # rounded up
                 factors = {j: factor * cluster.weights[j] for j in cluster.active}
                 self.curves.append(Curve(alpha, factors, below, sizes, above))
                 continue
@@ -323,6 +323,7 @@ def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table, 
     constant, prices = ZERO, dict[str, Fraction]()
     for k, (t, z) in enumerate(at.items()):
         size = curve.of.weights[t] * curve.unit
+        # anywhere but at 0, where u has no tangent
         level = levels[k] if len(levels) == len(at) and levels[k] > 0 else max(z, ZERO) / size or ONE
         slope = power(level, -curve.alpha)
         constant += curve.factor[t] * intercept(level, curve.alpha, slope)
@@ -361,7 +362,7 @@ def tangents(
         slope = power(z, -curve.alpha)
         constant += dyadic(curve.factor * intercept(z, curve.alpha, slope))
         price = dyadic(curve.factor * slope.high)
-        for s in slopes:
+        for s in slopes:  # the tangent is a line in tasks on every server
             slopes[s] += price * curve.above[s]
     return dyadic(constant + best_at_ends(max(slopes.values()), low, most))
 
@@ -419,7 +420,7 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction, worth: Fraction = 
     if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
         (curve,) = curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
-        if p == 0:
+        if p == 0:  # of logarithms the difference is that of the logarithms of geometric means
             return (top - value) / weight
         over, under = 1 + p * top / weight, 1 + p * value / weight
         if over <= 0 or under <= 0:
@@ -473,6 +474,7 @@ def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
         raise Fault("unit is not positive, or is not 1 for a sum of objectives")
     alone = Goal(cluster)
     alone.add(objective, ONE, unit)
+    # limits are in the ranges of users' totals; where a task's share differs by server they have multipliers too
     if any(isinstance(one, list) and one[:1] == ["limits"] for one in entry.get("rows") or ()):
         rows = rows + limits_as_rows(cluster)
     evidence, bounded = Evidence(cluster, entry, rows), alone

@@ -67,6 +67,7 @@ class _Rates:
     def __init__(self, optimum: Optimum, first: bool) -> None:
         self.optimum, self.first = optimum, first
         share = optimum.objective.share_blocks()[0]
+        # users without tasks are at level 0, whatever a solver left them
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.binding.charges.shape[0] > 0
         if not optimum.binding.known or (not first and not optimum.binding.straight):
@@ -112,7 +113,7 @@ class _Rates:
             levels = np.unique(self.z)
         else:
             levels = np.unique([*self.tops[np.isfinite(self.tops)], *self.z[self.at_lower_bound], self.z.min()])
-        last = np.append(np.diff(levels) > tie * levels[1:], True)
+        last = np.append(np.diff(levels) > tie * levels[1:], True)  # the highest of those within a tie
         levels = levels[last]
         at = np.searchsorted(levels, self.z)
         above, below = levels[np.minimum(at, len(levels) - 1)], levels[np.maximum(at - 1, 0)]
@@ -163,7 +164,7 @@ class _Rates:
         optimal = MultiplierSet(conditions)
         for k, column in enumerate(columns):
             goal = np.zeros(len(units))
-            goal[k] = -1.0
+            goal[k] = -1.0  # the largest price: infinite if lower bounds alone need the capacity
             found = optimal.least(goal)
             self.blocked[d + column] = found is not None and np.isneginf(found[0])
 
@@ -207,6 +208,7 @@ class _Rates:
         limited = remaining & (optimum.high | self.cannot_run)
         if not (self.first or (limited == remaining).all()) or not (fixed | limited).any():
             return None
+        # the level is the smallest share, so that the slowest of its users decides; who is at a limit stands still
         moving = self.rises[fixed | limited]
         lost = np.isneginf(moving).any(axis=0)
         self.blocked |= lost
@@ -222,7 +224,7 @@ class _Rates:
         needs: Any = times_columns(self.needs[columns], part.astype(float)) > 0
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
-        together = needs.astype(float) @ needs.astype(float).T
+        together = needs.astype(float) @ needs.astype(float).T  # resources with a user in common
         groups = _components(together)
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
@@ -234,7 +236,7 @@ class _Rates:
         system.own, system.ranked_value = here | before, level
         system.rate = np.where(system.own[optimum.user], self.rate, 1.0)
         system.separate_bounds()
-        whole = level or float(self.z.max()) or 1.0
+        whole = level or float(self.z.max()) or 1.0  # multipliers are in units of the level per whole capacity
         conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
         fixed = np.zeros(len(here), dtype=bool)
@@ -246,9 +248,10 @@ class _Rates:
         k = np.arange(len(columns))
         goals[k, columns], goals[k, d + columns] = units[k], np.where(self.blocked[d + columns], 0.0, -units[k])
         goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
+        # prices of lower levels may be added to those of this one: they change no rate, but leave them undetermined
         rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
         optimal = self._optimal_multipliers(conditions, now, np.array(rays) if rays else None)
-        if optimal.unique and not optimal.theta.any():
+        if optimal.unique and not optimal.theta.any():  # no capacity fixes these users
             return fixed
         fixed[now] = True
         if optimal.unique:
@@ -306,6 +309,7 @@ class _Rates:
                 fixed |= open_to & high
             if not fixed.any():
                 return None
+            # at a lower bound no user falls, at a limit none rises
             rates[fixed] = np.where(low, max(rise, 0.0), np.where(high, min(rise, 0.0), rise))[fixed]
             goal = _minus(goal, conditions.rows_of(main[fixed]), rates[fixed])
             open_to &= ~fixed

@@ -125,6 +125,7 @@ class Optimum:
         program = self.program
         self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.open_pairs]
         self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
+        # about how many tasks a pair could have: of curves and levels as many as it has
         self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
         self.runs = self.total > (
             0.0 if self.bends else (LEVELLED_NOTHING if self.levelled else NOTHING) * program.most
@@ -136,7 +137,7 @@ class Optimum:
         near = self.tie if self.levelled else full  # levels stop at limits exactly; a curved optimum ends short of them
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
-        used = np.asarray(self.loads @ self.tasks).ravel()
+        used = np.asarray(self.loads @ self.tasks).ravel()  # an empty row of no capacity is not full
         self.full = np.flatnonzero((used > 0) & (used >= program.usable_rows * (1 - full)))
 
     def of(self, by_user: Float) -> Float:
@@ -214,6 +215,7 @@ class Optimum:
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
+                # a kept level of known form has its gradient in closed form; others are linearised by CVXPY
                 marginal, ranked = log_marginal_utilities(block.objective, self)
                 if ranked:
                     raise _NoDerivative
@@ -314,7 +316,7 @@ class OptimalityConditions:
         ties: list[Ties] = []
         for g in np.flatnonzero(v[starts] > v[ends - 1]):  # users of equal weights are not ambiguous
             users, places = order[starts[g] : ends[g]], v[starts[g] : ends[g]]
-            certain[users] = 0.0
+            certain[users] = 0.0  # theirs is any point of the permutahedron, a multiplier of their own
             if self.own[users].any():
                 ties.append(Ties(self._rank_separately(users, rate, float(places[0])), places))
                 continue

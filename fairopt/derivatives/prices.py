@@ -87,7 +87,7 @@ def prices(allocation: Allocation) -> Prices | None:
     # without concavity multipliers are no derivatives: an optimum may jump
     if term is not None and term.alpha is None and term.measure is not None and not term.measure.concave:
         return None
-    for tie in TIES:
+    for tie in TIES:  # the finest at which the conditions hold
         optimum = Optimum(allocation, tie)
         if optimum.program.empty:
             nothing = np.zeros(allocation.instance.capacities.shape)
@@ -211,6 +211,7 @@ def _optimal_multipliers(optimum: Optimum) -> tuple[MultiplierSet, Float, float]
     marginal, ranked, log_factor = _marginal_utilities(optimum)
     unbounded = np.zeros(optimum.program.instance.n_users, dtype=bool)  # possible at a bound only
     unbounded[optimum.user[~np.isfinite(marginal)]] = True
+    # a marginal utility is infinite at no tasks: then only a limit of 0 can hold the user there
     if (unbounded & ~optimum.high).any():
         raise _NoDerivative
     system = OptimalityConditions(optimum, np.where(unbounded[optimum.user], 0.0, marginal))

@@ -113,6 +113,7 @@ class PolicyProgram:
         for condition in conditions:
             if isinstance(condition, AtLeast) and not (is_linear(condition.objective) or smallest(condition.objective)):
                 raise OutOfDomain(f"{condition} bounds no sum of shares, and exact bounds take linear constraints only")
+            # a row of roots is no row in fractions, in which feasibility is decided
             share = getattr(condition, "share", None)
             if isinstance(share, Share) and cluster.is_irrational(share._of_user):
                 raise OutOfDomain(
@@ -131,6 +132,7 @@ class PolicyProgram:
             if is_surplus(term) and isinstance(share := share_of(term), Surplus):
                 # from below: who can rise does not depend on the last digits of roots
                 compared = Numbers(self.cluster, share).from_below()
+                # a leximin that ends once all that are left can be above 0 together
                 stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
                 self.cluster.stays[text(share)] = stays
                 if _is_infinite_at_zero(term):
@@ -392,7 +394,7 @@ def _of_bundles(cluster: Cluster, policy: Any) -> Found:
     factor = sum(factor for factor, _ in terms_of(policy.objective))
     for group in bundles.groups_of(cluster, policy):
         for j, base in group.base.items():
-            held = best[j][group.server][group.resource] / group.copies
+            held = best[j][group.server][group.resource] / group.copies  # on one of the equal servers
             weight = base * group.copies * factor
             value, gain = value + weight * flint.arb(held).log(), gain + weight
     rows = tuple(tuple(map(as_fraction, row)) for row in bundles.tasks_in(cluster, best))

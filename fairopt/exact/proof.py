@@ -218,6 +218,7 @@ def _upper(
             if mine < theirs:  # of some k the k smallest weights are too small (Hardy, Littlewood and Pólya 1934)
                 raise _NotProved("the weights of a mixture do not bound sorted numbers")
         some, base = _weighted(weights, term.numbers)
+        # numbers with a base may be negative: what the weights are more than v in sum counts at the lowest
         below = max((one.base for one in term.numbers.values()), default=rational(0))  # no number is less than minus it
         constant += (mine - theirs) * below - base
         _add(slopes, some, rational(1))

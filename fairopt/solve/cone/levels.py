@@ -140,6 +140,7 @@ class ByCvxpy(LevelPrograms):
             gained = sp.csr_array((np.ones(len(rising)), (place, np.arange(len(rising)))), shape=(len(at), len(rising)))
             least = np.ones(len(at)) + STEP * (gained @ rise)
             value, ends = cp.sum(rise) / len(rising) - self.loss / STEP, [rise <= 1]
+        # a loss common to all fixed users, so that one penalty bounds it: at 3e5 a gain of 1 is a loss of 3e-6
         least = least - problem.fixed[at] * (self.loss / self.penalty)
         rows = cp.multiply(own, per) - least >= 0
         attempt, found = solve_problem(

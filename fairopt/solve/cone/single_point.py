@@ -98,6 +98,7 @@ class Optimality:
         paid, values = program.pairs.sum(cost * unknowns), relative @ unknowns
         of_level = np.isin(np.arange(len(paid)), holding.users)
         least = SMALL * np.abs(paid).max(initial=0.0)
+        # a negative cost holds a user at its limit, which is then an equation of its own
         limited = rising & (paid < -least) & np.isfinite(limits)
         self.rising = rising & ~limited
         pays = of_level | ~self.rising & (np.abs(paid) > least)
@@ -112,6 +113,7 @@ class Optimality:
         parts = unknowns[self.some], others, level, lengths, y, prices, paid[paying] / values[paying]
         self.start, self.ends = np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1]
         self.size = np.maximum(np.abs(self.start), NEAR)  # the scale of each variable
+        # a solver's multipliers are accurate relative to the largest
         self.size[self.ends[3] : self.ends[4]] = np.abs(y).max(initial=0.0)
 
     def solved(self) -> SinglePoint | None:

@@ -43,6 +43,8 @@ from fairopt.solve.form.program import Program
 LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes
+TOO_LONG = f"levels times pairs of users and servers: `fairopt verify` takes up to {LEVEL_PAIRS:,}"
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
 
@@ -191,6 +193,7 @@ def allocation(
     if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
+    size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
     certificate = _certificate(
         begun,
         final,
@@ -199,7 +202,12 @@ def allocation(
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
         note=_joined(
-            "; ", (final.note, DIVIDED if _divides_weights_of_teams(program for program, _ in judged) else "")
+            "; ",
+            (
+                final.note,
+                DIVIDED if _divides_weights_of_teams(program for program, _ in judged) else "",
+                f"{size:,} {TOO_LONG}" if size > LEVEL_PAIRS else "",
+            ),
         ),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )

@@ -107,6 +107,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 else:
                     yield proposal
             else:
+                evidence = None
                 yield Proposal("cone", attempt=attempt)
             # an answer of nearly nothing has no certificate where slopes at 0 are infinite: ask once whether it is all
             if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
@@ -118,6 +119,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
+        # the last tasks may be best where a solver left variables of size 1e6 with noise of 1e-8
         if evidence is not None and cone.model.own.held and cone.best_values(tasks := cone.tasks()):
             better = replace(evidence, written=Written.of(cone, keep=True))
             yield Proposal("cone", tasks, better, attempt=replace(attempt, status=f"{attempt.status}, best variables"))

@@ -226,7 +226,5 @@ def test_jobs_are_simulated_on_a_capacity(tmp_path: Any) -> None:
 
 def test_options_of_readers_that_are_missing_name_their_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "_MISSING", ("capacity_scale",))
-    with pytest.raises(
-        fo.errors.MissingExtra, match=r"--capacity-scale needs fairopt-clusters, .*: pip install \. \./cl"
-    ):
+    with pytest.raises(fo.errors.MissingExtra, match=r"--capacity-scale needs fairopt-clusters, .*: pip install"):
         inputs._as_given("capacity_scale", "2")

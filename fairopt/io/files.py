@@ -119,9 +119,8 @@ def _of_documents(found: list[Document], name: str, given: Mapping[str, Any]) ->
     if not (isinstance(data, dict) and "demands" in data):
         for kind in readers():
             if kind.asked(kind.documents, found, given):
-                return replace(
-                    _read_as(kind, [found, name], given, f"{name} is one of {kind.name}"), hint=_hint(Path(name))
-                )
+                made = _read_as(kind, [found, name], given, f"{name} is one of {kind.name}")
+                return replace(made, hint=_hint(Path(name)))
         keys = [str(key)[:40] for one, _ in found if isinstance(one, dict) for key in one]
         if not _OF_INSTANCE.intersection(keys):
             _refuse_if_missing(keys, name)
@@ -135,8 +134,8 @@ def _of_documents(found: list[Document], name: str, given: Mapping[str, Any]) ->
             shown = ", ".join(map(repr, keys[:5]))
             raise InvalidInstance(f"{name} is none of the kinds that are read: its keys are {shown}; {expected}")
     _refuse_others(set(), given, f"{name} is not such a folder")
-    found_instance: Arguments = later("fairopt.io.json_file:arguments_of_data")(data, name)
-    return found_instance
+    own: Arguments = later("fairopt.io.json_file:arguments_of_data")(data, name)
+    return own
 
 
 def _is_part(place: Path) -> bool:
@@ -155,12 +154,16 @@ def _with_hint(place: Path) -> Iterator[None]:
     try:
         yield
     except InvalidInstance as error:
-        raise InvalidInstance(f"{error}{_hint(place)}") from error
+        if hint := _hint(place):
+            raise InvalidInstance(f"{error}{hint}") from error
+        raise
 
 
 def _refuse_if_missing(names: Sequence[str], what: str, also_by_ending: bool = False) -> None:
-    """Raise the error that names the distribution which reads such files or documents, if it is not installed."""
+    """Raise the error that names the distribution which reads such files or documents, if it is missing or broken."""
     if kind := looks_like(names) or (also_by_ending and looks_like(names, by_ending=True)):
+        if breaks := broken(READERS):
+            raise InvalidInstance(f"{what} looks like one of {kind}, whose reader is not there{breaks}")
         raise missing(f"{what} looks like one of {kind}, which")
 
 

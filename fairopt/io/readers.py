@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairopt.errors import FairoptError
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.io.assemble import TITLES
 from fairopt.runtime.extensions import JOBS, READERS, loaded
 from fairopt.runtime.lazy import later
@@ -51,6 +51,10 @@ class Option:
     type: type = str
     metavar: str | None = None
     help: str = ""
+
+    def __post_init__(self) -> None:
+        if self.type not in (str, int, float, bool, list, dict) or not self.name.isidentifier():
+            raise InvalidBlock(f"{self!r} is no option; give a name, and str, int, float, bool, list or dict")
 
 
 @dataclass(frozen=True)

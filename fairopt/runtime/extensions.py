@@ -52,7 +52,7 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "ClusterData 2019": ("instance_events*", "machine_events*", "collection_events*"),
     "the openb trace": ("openb_*",),
 }
-OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml", "*.json"), "KAI": ("*.zip",)}  # where nothing else is known
+OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml"), "KAI": ("*.zip",)}  # where nothing else is known
 OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version
@@ -112,8 +112,9 @@ def broken(group: str) -> str:
 
 
 def installed() -> bool:
-    """Whether the readers of that distribution are there."""
-    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
+    """Whether the readers of that distribution are there, and do not break."""
+    found = points(READERS).items()
+    return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in found)
 
 
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:

@@ -136,6 +136,12 @@ def test_what_breaks_is_said_where_nothing_else_fits_and_stops_nothing(
     assert [words for words in ("'odd' is 3, which is no Reader", "'broken' breaks") if words in caplog.text] != []
 
 
+@pytest.mark.parametrize(("name", "kind"), [("a-b", str), ("a", complex)])
+def test_options_that_no_command_could_take_are_refused_at_once(name: str, kind: type) -> None:
+    with pytest.raises(fo.errors.InvalidBlock, match="is no option; give a name, and str, int"):
+        Option(name, kind)
+
+
 SEEN = {
     "Kubernetes": {"nodes.json": "{}", "pods.json": "{}"},
     "Slurm": {"nodes.json": "{}", "jobs.json": "{}"},
@@ -166,6 +172,17 @@ def test_files_of_clusters_name_the_distribution_that_is_missing(installed: Any,
     (tmp_path / name).write_text(text)
     with pytest.raises(MissingExtra, match=rf"{name} looks like one of {kind}, which needs fairopt-clusters"):
         fo.read(tmp_path / name)
+
+
+def test_tables_beside_a_file_whose_reader_breaks_are_refused(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Point(ImportError("no pydantic"), "fairopt_clusters.read.kinds:KINDS")
+    monkeypatch.setattr(extensions, "points", lambda group: {"clusters": broken})
+    for name, text in SEEN["YARN or YuniKorn"].items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInstance, match=r"one of YARN or YuniKorn, whose reader is not there .*no pydantic"):
+        fo.read(tmp_path)
 
 
 def test_tables_beside_other_files_are_tables(installed: Any, tmp_path: Path) -> None:

@@ -124,3 +124,34 @@ def test_a_dash_is_standard_input_of_any_kind(text: str, user: str) -> None:
 def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
     result = run("solve", "-", given=text)
     assert result.exit_code == 2 and message in " ".join(result.stderr.split()), result.output
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("solve tables --pods default", "InvalidInstance: 'pods' is an option for folders of the openb trace"),
+        ("solve trace --capacity-scale -1", "InvalidInstance: capacity_scale is -1.0"),
+        ("solve trace --pods defalt", "did you mean 'default'"),
+    ],
+)
+def test_wrong_options_of_the_trace_are_refused(tmp_path: Any, command: str, words: str) -> None:
+    fo.datasets.write(fo.datasets.demo(), tmp_path / "tables")
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n")
+    (tmp_path / "trace" / "openb_pod_list_default.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,0,0,\n"
+    )
+    result = run(*command.split())
+    assert result.exit_code == 2 and words in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("name", ["tables/nodes.json", "trace/openb_pod_list_more.csv", "manifests/more.json"])
+def test_no_command_writes_what_would_be_read_as_a_part_of_its_input(tmp_path: Any, name: str) -> None:
+    folder = name.partition("/")[0]
+    if folder == "manifests":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "all.yaml").write_text(DOCUMENTS)
+    else:
+        fo.datasets.write(fo.datasets.demo(), tmp_path / folder)
+    result = run("solve", folder, "--out", name)
+    assert result.exit_code == 2 and not (tmp_path / name).exists(), result.output

@@ -323,10 +323,11 @@ def _of(found: Findings, by: str | None) -> Table:
 
 def _shown(allocation: Allocation, by: str | None) -> list[int]:
     """All teams; of many users those with the smallest and the largest shares."""
-    instance, part = allocation.instance, allocation._taking_part
+    instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
     if by is not None or instance.n_users <= USERS:
-        return list(range(len(team_sums(allocation, by, alone=True).names)))
-    order = part[np.argsort((allocation._dominant_shares / instance.weights)[part], kind="stable")].tolist()
+        return list(range(len(sums.names)))
+    part = np.flatnonzero(instance.task_limits > 0)
+    order = part[np.argsort((sums.dominant / instance.weights)[part], kind="stable")].tolist()
     return [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
 
 

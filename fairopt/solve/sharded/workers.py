@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +34,7 @@ from fairopt.runtime.threads import one_thread
 from fairopt.solve.form.pool_users import Chunk, Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response
-from fairopt.solve.pool.waterfilling import MOST_RESOURCES, Event, Start, WaterfillingPool
+from fairopt.solve.pool.waterfilling import MOST_RESOURCES, Start, WaterfillingPool
 from fairopt.solve.sharded.shards import BlockShard, FileRows, Shard
 
 PATIENCE = 30.0  # seconds between checks of the time limit, and that there are workers
@@ -124,47 +124,38 @@ class LoadedShard:
         demands, weights, limits = instance.demands[pick], instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
-    def _corrections(self, events: Sequence[Event], least: Float) -> Corrections | None:
-        """The first-order corrections of Bound 4.3 for small holdings."""
-        users = copy.copy(self.users)
-        if users is None:
-            return None
-        assert isinstance(users, WaterfillingPool)
-        users.tasks = users.tasks.copy()
-        order = [event.resource for event in events]
+    def _settled(self, answer: tuple[Any, ...], least: Float | None = None) -> tuple[Float, Any]:
+        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass.
 
-        def corrected(chunk: Chunk) -> Corrections:
-            users.settle(chunk, events)
-            return corrections_of(chunk, users.tasks[chunk.rows], order, least)
-
-        return combined(users.pool.each(corrected))
-
-    def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass."""
+        With ``least`` the measures are the first-order corrections of Bound 4.3 for small holdings.
+        """
         users = copy.copy(self.users)
         assert users is not None
-        users.tasks = users.tasks.copy()
-        tasks = users.tasks
+        users.tasks = tasks = users.tasks.copy()
+        measure: Callable[[Chunk, Float], Any]
         if isinstance(users, WaterfillingPool):
             (events,) = answer
-            order, settle = [event.resource for event in events], partial(users.settle, events=events)
+            settle: Callable[[Chunk], None] = partial(users.settle, events=events)
+            order = [event.resource for event in events]
+            measure = partial(bottlenecks_of, order=order)
+            if least is not None:
+                measure = partial(corrections_of, order=order, least=least)
+        else:
+            users.level, log_prices = answer
+            settle = users.settling(log_prices)
+            measure = partial(alpha_fair_sums_of, log_prices=log_prices, alpha=users.alpha, level=users.level)
 
-            def measured(chunk: Chunk) -> Any:
-                settle(chunk)
-                return bottlenecks_of(chunk, tasks[chunk.rows], order)
+        def measured(chunk: Chunk) -> Any:
+            settle(chunk)
+            return measure(chunk, tasks[chunk.rows])
 
-            return tasks, combined(users.pool.each(measured))
-        users.level, log_prices = answer
-        write, alpha, level = users.settling(log_prices), users.alpha, users.level
-
-        def summed(chunk: Chunk) -> Any:
-            write(chunk)
-            return alpha_fair_sums_of(chunk, tasks[chunk.rows], log_prices, alpha, level)
-
-        return tasks, combined(users.pool.each(summed))
+        return tasks, combined(users.pool.each(measured))
 
     def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
         return None if self.users is None else self._settled(answer)[1]
+
+    def _corrections(self, answer: tuple[Any, ...], least: Float) -> Corrections | None:
+        return None if self.users is None else self._settled(answer, least)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
         """Tasks of all users, zero for those who take no part, and their loads."""
@@ -309,20 +300,14 @@ class DaskWorkers:
 
         try:
             yield
-        except FairoptError:
-            raise
-        except KilledWorker as error:
-            raise SolverUnavailable(
-                f"a shard killed one Dask worker after the other ({error}), probably because it does not fit into a "
-                "worker's memory; give workers more memory, or smaller shards"
-            ) from error
         except Exception as error:
-            if self.client.status == "running" and not isinstance(error, CancelledError):
+            stopped = self.client.status != "running" or isinstance(error, (CancelledError, KilledWorker))
+            if isinstance(error, FairoptError) or not stopped:
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise SolverUnavailable(
-                f"the Dask cluster stopped during the call ({reason}); start it again, or leave out client to work in "
-                "this process"
+                f"the Dask cluster stopped or lost its workers during the call ({reason}); start it again, give "
+                "workers more memory or smaller shards, or leave out client to work in this process"
             ) from error
 
     def close(self) -> None:

@@ -66,21 +66,33 @@ class LoadedShard:
 
     def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
         self.shard, self.problem = shard, problem
+        self._read()
+
+    def _read(self) -> None:
         self.users: WaterfillingPool | AlphaFairPool | None = None
+        shard, problem = self.shard, self.problem
         with shard.named():
             instance, self._checksum = shard.instance(problem.capacities, problem.resources, problem.reads_whole)
-            self.program = problem.program(instance)
-            self.program.refuse_infinite_objective()
-            if not self.program.empty:
-                assert self.program.pool_share is not None
-                pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha
+            program = problem.program(instance)
+            program.refuse_infinite_objective()
+            arrays = [program.instance.demands, program.instance.weights, program.instance.task_limits]
+            if not program.empty:
+                assert program.pool_share is not None
+                pool, alpha = Pool(program, program.pool_share), program.term.alpha
                 self.users = WaterfillingPool(pool) if alpha is None else AlphaFairPool(pool, alpha)
+                arrays.append(self.users.tasks)
+        self.size = sum(array.nbytes for array in arrays if array.strides != (0,))
+        self.program = program
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What Dask moves to another worker: the next round there reads the rows again, and may raise then.
+
+        An error while Dask receives a message would let the call wait for ever, and a round may be changing the users.
+        """
+        return {"shard": self.shard, "problem": self.problem, "size": self.size}
 
     def __sizeof__(self) -> int:
-        instance, users = self.program.instance, self.users
-        arrays = [instance.demands, instance.weights, instance.task_limits]
-        arrays += [] if users is None else [users.tasks]
-        return sum(array.nbytes for array in arrays if array.strides != (0,))
+        return self.size
 
     @property
     def checksum(self) -> int | None:
@@ -91,6 +103,8 @@ class LoadedShard:
     @one_thread()
     def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
         """The checksum, and the result of a method below, or of the users; None if no user takes part."""
+        if not hasattr(self, "program"):  # after a move
+            self._read()
         own = getattr(self, f"_{name}", None)
         demands: Any = self.program.given.demands
         if isinstance(demands, FileRows):

@@ -27,6 +27,7 @@ from oracle.instances import log_uniform, pools
 
 import fairopt as fo
 from fairopt.runtime.clock import current
+from fairopt.solve.form.pool_users import rows_in_a_chunk
 from fairopt.solve.sharded import shards, workers
 from fairopt.solve.sharded import solve as sharded
 
@@ -195,6 +196,22 @@ def test_views_are_looked_at_once_and_tables_in_every_round(monkeypatch: pytest.
     read.clear()
     a = fo.allocate_sharded(fo.FDS(2), tmp_path / "t.parquet", capacities=capacities_of(instance))
     assert len(read) == 4 * a.rounds
+
+
+def test_a_moved_shard_is_read_again_when_it_is_asked(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", instance_of(30_000).demands)
+    question = workers.ShardedProblem(fo.AlphaFair(2), (), np.array([30.0, 20, 25]), NAMES)
+    held = workers.LoadedShard(shards.shards_of(tmp_path / "a.npy", None)[0], question)
+    rows: Any = held.program.given.demands
+    assert len(rows[: rows_in_a_chunk(3)]) < 30_000  # a round has begun, and the file is open
+    sent = pickle.dumps(held)
+    moved, late = pickle.loads(sent), pickle.loads(sent)
+    assert len(sent) < 2000 and sys.getsizeof(moved) >= 30_000 * 4 * 8  # what Dask takes its memory to be
+    (_, one), (_, other) = (h.answer("respond", 1.0, np.zeros(3), 2.0) for h in (held, moved))
+    np.testing.assert_allclose(one.load, other.load, rtol=30_000 * np.finfo(float).eps)
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(fo.errors.InvalidInstance, match=r"a\.npy.* cannot be read"):
+        late.answer("respond", 1.0, np.zeros(3), 2.0)
 
 
 def test_progress_tells_every_round() -> None:

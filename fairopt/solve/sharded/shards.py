@@ -210,14 +210,24 @@ class FileRows:
         start, stop, step = rows.indices(len(self))
         if step != 1 or stop - start > rows_in_a_chunk(self.shape[1]):
             return np.asarray(self.shard.read()["demands"][rows], dtype=self.dtype)
-        with self.shard.readable():
-            if start == 0:
+        if start == 0:
+            with self.shard.readable():
                 self._file = open(self.shard.path, "rb")  # noqa: SIM115  # until the last row is read
-            raw = self.shard.rows(self._file, start, stop)
-            about = os.fstat(self._file.fileno())
+        try:
+            chunk = self._chunk(start, stop)
+        except BaseException:
+            stop = len(self)
+            raise
+        finally:
             if stop == len(self):
                 self._file.close()
                 self._file = None
+        return chunk
+
+    def _chunk(self, start: int, stop: int) -> Float:
+        with self.shard.readable():
+            raw = self.shard.rows(self._file, start, stop)
+            about = os.fstat(self._file.fileno())
         now = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
         if self._stat not in (None, now):
             raise changed()

@@ -284,7 +284,12 @@ class DaskWorkers:
     def _gathered(self, futures: list[Any]) -> list[Any]:
         """The results of futures, within the time limit and as long as the cluster has workers."""
 
+        import distributed
+
+        of: Any = distributed
+
         async def results() -> list[Any]:
+            await of.wait(futures)  # without it Dask logs errors of shards that it did not look at
             return list(await self.client.gather(futures))
 
         clock = current()

@@ -205,6 +205,7 @@ def test_a_moved_shard_is_read_again_when_it_is_asked(tmp_path: Path) -> None:
     rows: Any = held.program.given.demands
     assert len(rows[: rows_in_a_chunk(3)]) < 30_000  # a round has begun, and the file is open
     sent = pickle.dumps(held)
+    rows[rows_in_a_chunk(3) :]
     moved, late = pickle.loads(sent), pickle.loads(sent)
     assert len(sent) < 2000 and sys.getsizeof(moved) >= 30_000 * 4 * 8  # what Dask takes its memory to be
     (_, one), (_, other) = (h.answer("respond", 1.0, np.zeros(3), 2.0) for h in (held, moved))

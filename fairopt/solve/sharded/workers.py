@@ -283,7 +283,6 @@ class DaskWorkers:
 
     def _gathered(self, futures: list[Any]) -> list[Any]:
         """The results of futures, within the time limit and as long as the cluster has workers."""
-
         import distributed
 
         of: Any = distributed

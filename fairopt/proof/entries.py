@@ -5,6 +5,13 @@ A row has a place and a label. The place is the position of its constraint in th
 tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`). Multipliers are in
 natural units: of the objective, per unit of the row's right-hand side. So readers find rows by their own reading of the
 policy.
+
+Why names and not positions: rows are made by methods in their own order, scaled and some of them left out, and the
+checker makes them by code of its own. A name that a reader does not know leaves its row out, which can only weaken the
+bound: a multiplier of 0 is always valid. Prices are given per server as the instance has them; those of one row for
+several identical servers are the mean of theirs, as a mean of valid multipliers is valid and the bound is convex.
+Multipliers are written with all digits, and recomputed bounds differ by rounding, for which the gate leaves a fifth of
+the tolerance (`fairopt.proof.dual_bound.ENOUGH`). See docs/methods/evidence.md.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ class Named:
             elif isinstance(block, (KeptLevel, KeptShares)):
                 out.append((block, f"tier {tiers}"))
                 tiers += 1
-            else:
+            else:  # by identity first: two blocks that print and compare alike may both be in a policy
                 same = [k for k, given in enumerate(self.constraints) if given is block]
                 same += [k for k, given in enumerate(self.constraints) if type(given) is type(block) and given == block]
                 out += [(block, k) for k in same[:1]]
@@ -102,6 +109,7 @@ class Named:
 
     def kept(self, program: Program, entry: Mapping[str, Any]) -> list[tuple[AtLeast, float]]:
         """The kept levels of objectives with the multipliers of an entry."""
+        # a level of teams' smallest number is written as a row for each team (`of_blocks` of `evidence.solved`)
         given, of_rows = {place: float(y) for place, y in entry.get("kept") or ()}, dict[Place, dict[str, float]]()
         for place, label, y in entry.get("rows") or ():
             if isinstance(label, str):
@@ -161,6 +169,7 @@ def label_of(label: Any) -> str | tuple[str, ...]:
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
+    # JSON has no infinity; a price of a capacity of 0, where nobody runs anything, is NaN
     return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
 
 

@@ -2,7 +2,16 @@
 
 With ``u_j`` tasks per weight and ``v_jk = min_i d_ki / d_ji``, no user envies another if ``u_j >= v_jk u_k`` for all
 j, k. User j is *bound by envy* of k if this is an equality; each user is bound by itself. Then j falls only if k does,
-and k rises only if j does.
+and k rises only if j does. The gap is
+
+    max_k  allowed_k / z_k - 1,   allowed_k the least level that stops a user bound by envy of k,
+
+where a full resource stops its users at the highest of their levels, each counted as that of the lowest user by whose
+envy it is bound, below which it cannot be brought. Slack of the resource counts as in Bound 4.3. No multipliers are
+needed: of n(n - 1) rows one matters for each user.
+
+Floats: tasks that the method makes equal differ by roundings, so that rows with less slack than `TIGHT` count as
+binding. A row that is missed enlarges the gap. Memory: the n^2 ratios are kept for few users, else computed in blocks.
 """
 
 from __future__ import annotations
@@ -19,8 +28,8 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.form.program import Program
 
-TIGHT = 1e-13  # relative: rows with less slack are binding
-NEAR = 1e-6  # of a capacity: resources with more slack are not full
+TIGHT = 1e-13  # relative: rows with less slack are binding; several roundings of 1e-16 are expected
+NEAR = 1e-6  # of a capacity: resources with more slack are not full; of the others slack counts in the gap
 
 
 class EnvyRatios:
@@ -48,7 +57,7 @@ class EnvyRatios:
     def most_below(self, at: Float) -> Float:
         """``min_j at_j / v_jk``: the largest point without envy in which no j has more than ``at_j``."""
         out = np.full(self.n, np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a ratio of 0 is no bound; 0 / 0 is left out by fmin
             for part, block in self.blocks():
                 np.fmin(out, np.fmin.reduce(at[part, None] / block, axis=0), out=out)
         return out

@@ -1,4 +1,13 @@
-"""Minimum-norm least-squares solutions of equations, found within the time limit of a call."""
+"""Minimum-norm least-squares solutions of equations, found within the time limit of a call.
+
+    min ||x||  among all x that minimise  ||A x - b||.
+
+With b the residuals of a solver's dual point, x is the least change that removes them: multipliers stay near those
+found, so that the bound does. Which way depends on the size: up to `DENSE` entries LAPACK's SVD; few sparse equations
+by A A', which squares the condition and is therefore one step of several (`minimum_norm`); else LSQR. LAPACK does not
+look at the clock, and does not end on NaN, so that it is given neither large matrices nor these. A wrong solution
+cannot falsify a bound, which is computed anew from the multipliers.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,14 @@
 """Objectives on an instance as numbers: concave functions of each user's share, and sorted shares.
 
+    unit * (sum_curves sum_j f_j boxcox(c_j x_j; 1 - alpha) + sum_ranked f sum_k v_k z_(k) + constant) + shift.
+
 If all terms are of these two kinds, a `Form` is the objective. Otherwise it is a majorant (Bound 7.2): an upper bound,
-tight at one point, whose maximum over a box is known in closed form.
+tight at one point, whose maximum over a box is known in closed form. Proofs read forms and never the class of an
+objective, so that a new one that writes its form needs no bound of its own.
+
+Floats: the sum in brackets is near 1, and unit and shift, which may be 1e300 at large alpha, are applied last, or not
+at all: gaps are relative. Mixtures of weights must be tight at the point, and so may exchange weights only between
+shares that tie; which tie floats do not say, hence a relative ``tie``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Norms of fractions, between fractions as near as one likes."""
+"""Norms of fractions, between fractions as near as one likes.
+
+    (sum_i v_i^p)^(1/p)  =  t (sum_i (v_i / t)^p)^(1/p),   t = max_i v_i,   x^p = exp(p ln x),
+
+of fractions v_i > 0 is irrational but for a few p. Exact answers and the checker need it between two fractions.
+`decimal` rounds `ln` and `exp` correctly, to half a unit of the last digit, so that the next number below and above
+enclose each; products round in the direction that keeps the end outside, which for a factor below 0 is the other one.
+The checker has the same in code of its own. Relative to the largest entry no power exceeds 1; one far below it may
+round to 0, which is a lower end. Digits are doubled until the interval is short enough: one round is usual, by `GUARD`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 from typing import NamedTuple
 
-GUARD = 6  # digits beyond those that the width asks for
+GUARD = 6  # digits beyond those that the width asks for, for the roundings of a power, a sum and a root
 
 
 class Between(NamedTuple):

@@ -1,7 +1,17 @@
 """The gap of leximin on small pools in fractions, where the rounding of floats may decide levels (Proposition 15.5).
 
 Where users hold a part p of the resource that fixes them, errors of lower levels grow by 1 / p. Over several resources
-these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5.
+these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5. Here a common level t rises, and
+
+    sum_(k settled) a_ki U_k + sum_(j rising) a_ji kappa_j(t) <= 1,   kappa_j(t) = max(low_j, min(t, high_j)),
+
+with upper bounds U of settled levels, is a lower bound on the levels of all others, while lower bounds L of all leave
+the users of a full resource at most ``L_j + (1 - sum_k a_ki L_k) / a_ji``.
+
+Fractions would be exact, and their digits grow with each event. So levels and loads are integers in units of 2^-200,
+rounded outwards, with an interval for each level; where these are too wide, as of users who need very little of a full
+resource, with 2,000 bits. The share of a task may be a root: then both ends of `Share.enclosed` are used. `fairopt
+verify` has the same mathematics in code of its own (Proposition 15.5, docs/methods/evidence.md).
 """
 
 from __future__ import annotations
@@ -19,7 +29,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Program
 
-BITS = 200
+BITS = 200  # of levels below the largest, and twice as many of loads; the second try has ten times as many
 
 
 def exact_gap(program: Program, tasks: Float) -> float | None:
@@ -95,6 +105,7 @@ class WaterFilling:
                     math.floor(Fraction(float(most)) * a),
                     max(math.ceil(Fraction(float(most)) * b), self.low[j][1]),
                 )
+            # a rate below one unit of 2^-400 would be 0 as an integer, and a resource that is needed as if it were not
             self.rates.append(
                 {
                     i: (math.floor(d / (r * b)) or d / (r * b), math.ceil(d / (r * a)))
@@ -120,6 +131,7 @@ class WaterFilling:
         while len(self.lower) < len(self.low):
             check()
             left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
+            # no further unit of level fits
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
                 self.settle(full, level, rising)

@@ -1,8 +1,19 @@
 """Feasibility: repairing points, measuring violations, and constraints as multipliers see them.
 
 A violation is relative: of a capacity or limit, the part by which it is exceeded; of a row or a condition, its excess
-over the size of its terms at typical tasks. Tasks are scaled down until capacities hold, so that an answer never uses
-more than there is; constraints of blocks hold to 1e-7.
+over the size of its terms at typical tasks:
+
+    excess_r / max(abs(a_r) |x|, abs(b_r), TYPICAL * abs(a_r) typical).
+
+Both sides of ``x_1 <= 2 x_2`` vanish with the tasks, and an absolute tolerance would say nothing of small ones; a size
+relative to the larger side alone would call a solver's 1e-12 of a task a violation of all of it. Tasks are scaled down
+until capacities hold, so that an answer never uses more than there is (Proposition 9.2, docs/methods/certificates.md);
+constraints of blocks hold to 1e-7, since scaling may break them and no scaling mends them.
+
+Floats: sums over a million users left 7e-14 of a full capacity, so that a load above it by less than 1e-13 is left
+(`repair`). A curved term may be 0 because its arguments cancel: ``norm(x_1 - x_2)`` of equal tasks is rounding of
+the arguments and not of the norm (`_cancelled`). What is measured here serves the gate; multipliers of the same
+constraints are read by `linear_rows` and `dual_values`, for `lagrangian`.
 """
 
 from __future__ import annotations
@@ -56,11 +67,12 @@ def repair(program: Program, tasks: Float) -> Float:
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
-    tasks = np.where(program.zero_pairs, 0.0, tasks)
+    tasks = np.where(program.zero_pairs, 0.0, tasks)  # they need what is wholly reserved, of which any load is too much
     rows = program.rows.load(tasks)
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
+    # a load that is above 1 by rounding only is left, so that what was judged before stays to the bit
     return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
 
 
@@ -117,7 +129,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
     cost, total = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     limit = float(prices @ program.usable_rows)
-    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit
+    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit  # both sums are near the limit
     with np.errstate(divide="ignore"):
         return np.minimum(slack / cost, np.maximum(program.high - total, 0.0))
 
@@ -248,13 +260,13 @@ def _within_signs(cone: ConeModel, values: dict[str, Float]) -> dict[str, Float]
     own, low, high = cone.model.own, dict[int, Float](), dict[int, Float]()
     by_id = {one.variable.id: one.variable for one in own.held.values()}
     for condition in [*(condition for _, _, condition in cone.rest), *cone.required]:
-        found = condition.variables()
-        if len(found) != 1 or found[0].id not in by_id or not all(a.is_affine() for a in condition.args):
+        variables = condition.variables()
+        if len(variables) != 1 or variables[0].id not in by_id or not all(a.is_affine() for a in condition.args):
             continue
         rows = linear_rows(condition, cone.unknowns, list(by_id.values()))
         if rows is None or not rows.inequality:
             continue
-        variable, slopes = found[0], sp.csc_array(rows.others[found[0]])
+        variable, slopes = variables[0], sp.csc_array(rows.others[variables[0]])
         at = np.asarray(variable.value, dtype=float).ravel(order="F")
         least = low.setdefault(variable.id, np.full(variable.size, -np.inf))
         most = high.setdefault(variable.id, np.full(variable.size, np.inf))
@@ -391,6 +403,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     values = [by_row(np.abs(np.asarray(term.value, dtype=float).ravel(order="F"))) for term, _ in terms]
     for value in values:
         rounding = np.maximum(rounding, value)
+    # rounding of a row's largest term is no violation
     beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
     if not beyond.any():
         return 0.0
@@ -428,10 +441,10 @@ def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
     Linear rows are measured by terms that may cancel, and so are the arguments of a norm or a square: the square of an
     argument that cancels to 1e-7 of its terms is 1e-14 of their square.
     """
-    found = np.full(len(beyond), np.inf)
-    for part in np.geomspace(1.0, 1e-16, 65).tolist():
-        found = np.where(beyond <= grown(part), part, found)
-    return found
+    least = np.full(len(beyond), np.inf)
+    for part in np.geomspace(1.0, 1e-16, 65).tolist():  # four parts a decade, from above: the last that explains it
+        least = np.where(beyond <= grown(part), part, least)
+    return least
 
 
 def _grown(term: cp.Expression, part: float) -> Float:

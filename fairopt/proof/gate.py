@@ -1,7 +1,19 @@
 """The gate: the only maker of certificates.
 
-A certificate follows from the blocks, the instance as given, the final point and the evidence alone. A method proposes
-a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that changes afterwards is judged again.
+A certificate follows from the blocks, the instance as given, the final point and the evidence alone:
+
+    violation        excess over capacities and limits, at most 1e-9      (Proposition 9.2 makes tasks fit)
+    block_violation  excess over the policy's own constraints, at most 1e-7
+    gap              (bound by the evidence - value) / unit, at most 1e-6 (Definition 9.3)
+
+A method proposes a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that changes afterwards is
+judged again, and so is each tier at the final point. Why one place, which reads no status: max-min over 10,000 users,
+written plainly in CVXPY, came back from SCS as `optimal` with 1e-8 where the answer is 1.58e-4. That nothing else makes
+or changes certificates is tested by reading the source (tests/proof/test_gate.py). See docs/methods/certificates.md.
+
+Floats: gaps count rounding where they are computed, in `fairopt.proof` and its evidence. What is left to do here: a NaN
+is an infinite gap, an answer that repair moved by rounding is returned as it was given, and a share that exists only by
+the violation of a lower bound is none (`has_rounding_for_share`). Whole tasks are measured as they are, without repair.
 """
 
 from __future__ import annotations
@@ -42,7 +54,7 @@ from fairopt.solve.form.program import Program
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
-LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes: in fractions 15 seconds
 TOO_LONG = f"levels times pairs of users and servers: `fairopt verify` takes up to {LEVEL_PAIRS:,}"
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
@@ -117,7 +129,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
                     answer.gap = np.inf
             else:
                 answer = nothing(program, proposal.method)
-            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
+            # no tasks are possible: the only point is optimal, also where the objective is minus infinity
+            if not answer.gap <= GAP_TOLERANCE and not program.most.any():
                 answer.gap = 0.0
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
@@ -174,7 +187,7 @@ def allocation(
     table = _keep_given(found := last.expand(final.tasks), point)
     held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
-    of_nobody = first.empty or first.nobody_rises
+    of_nobody = first.empty or first.nobody_rises  # of no shares the smallest would be infinite
     value = 0.0 if of_nobody else started.value
     if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
@@ -265,7 +278,8 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     """How an exact answer differs from its tasks and evidence in floats; empty if it does not."""
     policy, instance, table, held = made.policy, made.instance, made.tasks_by_server, made.given_bundles
     violation, objective = _violation(instance, table, held), getattr(policy, "objective", None)
-    reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))  # of decimals
+    # exact answers are of the decimals as written; in the floats that these are read as, loads differ by a rounding
+    reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))
     if not violation <= max(VIOLATION_TOLERANCE, 2 * reading):
         return f"exceeds a capacity or a limit by {violation:.2g} of it"
     if objective is None:
@@ -290,10 +304,10 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
             by_level = program.term.is_order and first.evidence.by_level
             gap = _fall(program, first.tasks, tasks) if by_level else _gap_at_the_end(program, first, table, None)
         point = program.point(tasks)
-        found = 0.0 if program.nobody_rises else program.objective.stated(point)
-        unit = max(abs(found), program.objective.drop(point)) if value is not None else np.inf
-        if value is not None and not abs(found - value) <= GAP_TOLERANCE * unit and found == found:
-            return f"states another objective than its tasks have, {found:.12g}"
+        stated = 0.0 if program.nobody_rises else program.objective.stated(point)
+        unit = max(abs(stated), program.objective.drop(point)) if value is not None else np.inf
+        if value is not None and not abs(stated - value) <= GAP_TOLERANCE * unit and stated == stated:
+            return f"states another objective than its tasks have, {stated:.12g}"
     if not violation <= BLOCK_TOLERANCE:
         return f"violates a constraint by {violation:.2g}"
     return "" if program.nobody_rises else _apart(made, answer, gap)
@@ -411,6 +425,7 @@ def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Fl
 
 def _keep_given(found: Float, point: Float | None) -> Float:
     """The given point, if repair changed it by rounding only."""
+    # so that what is loaded, or certified again, keeps its bits, though it was merged, repaired and spread since
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 

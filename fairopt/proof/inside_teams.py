@@ -7,7 +7,14 @@ prices pi >= 0 of the members, every feasible x has
     ``sum_u pi_u s_u <= V := y'b + mu'T + sum_p max_x (pi_u c_p - (y'A + mu'C)_p) x``.
 
 So if the others keep their floors, up to the level that is fixed, no member u rises above its own by more than ``(V -
-sum_v pi_v floor_v) / pi_u``. A member without such prices rises only if another of its team falls.
+sum_v pi_v floor_v) / pi_u``. A member without such prices rises only if another of its team falls, and then to the
+highest level of the team at most.
+
+Why a proof of its own: the totals are optimal to 1e-6, so that members could rise by as much at the cost of other
+teams; what is asked here is whether the split of these very totals is right. So right sides are what the tasks use, if
+that is more, and totals are those of the tasks to the bit: else rounding would leave no point at all. Multipliers of
+totals have any sign, and their terms cancel; rounding is counted by absolute terms. Gaps are relative to what a member
+has or, where that is less, to an equal part of its team (Proposition 7.16, docs/methods/cone.md).
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 
-AT_BOUND = 1e-9  # relative: members that near to a bound are at it
+AT_BOUND = 1e-9  # relative: members that near to a bound are at it, and do not count as able to fall
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class InsideTeams:
         instance, pairs = program.instance, program.pairs
         own, whole = team.share._numbers(instance, levelled=True), team._numbers(instance)
         c, in_total = pairs.of(own.per_task), pairs.of(whole.per_task)
+        # a total of other shares than those compared inside would not be fixed by what members exchange
         if not np.allclose(c, in_total, rtol=ROUNDING, atol=0.0):
             raise OutOfDomain(f"{team} sums other shares than its members compare")
         by_user = pairs.sum(tasks)
@@ -126,7 +134,7 @@ class InsideTeams:
     def _rises(self, dual: SplitDual, s: Float) -> Float:
         """By how much the members that a dual solution fixes can rise."""
         y, mu, pi = dual.of_rows, dual.of_totals, np.maximum(dual.of_members, 0.0)
-        y = np.where(np.isfinite(np.where(y > 0, self.high, self.low)), y, 0.0)  # of the right sign
+        y = np.where(np.isfinite(np.where(y > 0, self.high, self.low)), y, 0.0)  # no side without a bound
         b = np.where(y > 0, self.high, np.where(y < 0, self.low, 0.0))
         paid = pi[self.user] * self.c
         gain = paid - self.table.T @ y - self.totals_table.T @ mu

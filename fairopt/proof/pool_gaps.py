@@ -1,8 +1,22 @@
 """Gaps and violations on one pool, in one pass over the data.
 
-Everything is measured from demands, shares and tasks. The method gives only hints (the order of resources, the prices),
-and a bad hint gives a large gap, never a wrong one. Parts of the users, such as shards, are measured separately and
-`combined`.
+Everything is measured from demands, shares and tasks, with z_j = s_j / w_j and g_ji the part of capacity i that a task
+of user j takes. The gap is
+
+    max_i max(top_i / least_i - 1, slack_i / held_i)                                    of leximin (Bound 4.3),
+    log M(p'r + sum_j max_z (w_j u(z) - pi_j z)) - log M(sum_j w_j u(z_j))              of alpha-fairness (Bound 4.6),
+    (B - total) / B,  B = p'r + sum_j max_x (c_j - pi_j) x                              of a total (Bound 4.9)
+
+(docs/methods/pool.md). The method gives only hints (the order of resources, the prices), and a bad hint gives a large
+gap, never a wrong one. All are sums and maxima over users, so that a pass over chunks of users is enough, without a
+matrix of pairs, and parts of the users, such as shards, are measured separately and `combined`. `lagrangian` gives the
+same bounds (tests/proof/test_pool.py).
+
+Floats: full means full to `SUM_ROUNDING` of a capacity. Where users hold very little of the resource that fixes them,
+that rounding is much of their level, and what lower levels owe moves it: `Corrections` count it to first order, and on
+pools of up to `MAX_USERS` users levels are bounded in fractions where it decides (`exact_filling`). Of three users, of
+whom the last needs 2^-42 of a resource, a level of 1.5 met the condition to 1e-12 where it should be 5.5. Sums of
+powers lose digits near alpha = 1, hence the shift.
 """
 
 from __future__ import annotations
@@ -73,6 +87,7 @@ class Feasibility(NamedTuple):
     def factor(self, usable: Float, n_users: int) -> float:
         """The factor on all tasks with which capacities hold exactly, in any order of summation."""
         used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
+        # one factor for all users instead of one for each resource: levels keep their ratios, and so the gap of leximin
         worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
         return top / worst if worst > top else 1.0
 
@@ -137,6 +152,7 @@ class Bottlenecks(NamedTuple):
         """Whether errors of other levels could be many tasks of users who hold very little of their bottleneck
         (`Corrections`).
         """
+        # an error of the gap in lower levels is a part of this size of users who hold so much less of the resource
         part = max(self.gap(usable), SUM_ROUNDING) / GAP_TOLERANCE
         return bool((np.isfinite(self.least) & ~(self.rising >= part * usable)).any())
 
@@ -160,6 +176,7 @@ class Bottlenecks(NamedTuple):
             if adjustments is not None:
                 slack = abs(adjustments.corrected(slack, SUM_ROUNDING * usable))
             rising = self.rising
+            # where nobody holds anything, the lower bounds of others fill the resource up to rounding
             tolerated = np.where(rising > 0, SUM_ROUNDING, ROUNDING) * usable
             rise = np.where(slack > tolerated, slack / rising, 0.0)
             if self.feasible.has_lower_bounds:
@@ -202,6 +219,7 @@ def first_full(pool: Pool, tasks: Float) -> list[int]:
     """An order in which to check resources: the full ones first, by their top level."""
     found = bottlenecks(pool, tasks, range(pool.m))
     slack = pool.usable - found.feasible.load
+    # by levels, as water-filling would have filled them; that 1e-6 is left says only that a resource is tried later
     return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], found.top[i], found.least[i]))
 
 
@@ -213,6 +231,7 @@ class LevelsOfPool:
         self.all: Float = tasks * chunk.coefficients / chunk.of(chunk.pool.weights)
         self.has_lower_bounds = not (isinstance(low, float) and low == 0)
         self.limited = not (isinstance(high, float) and high == np.inf)
+        # within 1e-9 of a bound users are at it: what that hides of a lower bound counts as slack (`above_bounds`)
         self.gives = np.where(tasks > low * (1 + 1e-9), self.all, 0.0) if self.has_lower_bounds else self.all
         self.wants = np.where(tasks < high * (1 - 1e-9), self.all, np.inf) if self.limited else self.all
 
@@ -340,7 +359,10 @@ class AlphaFairSums(NamedTuple):
 
 
 def _shift(alpha: float) -> float:
-    """1 for alpha near 1, where logarithms of sums of powers lose digits."""
+    """1 for alpha near 1, where logarithms of sums of powers lose digits.
+
+    At alpha = 1 + 1e-4 and 1 - 1e-4 gaps are up to 2e-11 without it, and 1e-12 with it.
+    """
     return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
 
 

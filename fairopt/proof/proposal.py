@@ -1,6 +1,13 @@
 """Proposals of methods, and the interface of the kinds of evidence in `fairopt.proof.evidence`.
 
-Wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not evidence.
+A method is a generator of `Proposal`s: a point x and evidence e, numbers such as prices or levels. The gate computes
+
+    gap(x, e) >= (max_y f(y) - f(x)) / unit      for every e of the right shape,
+
+so that wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not
+evidence: nothing can be computed from them. Each kind is a class that holds numbers only and no live model of a solver,
+says to which programs it belongs (`Evidence.applies`: the bound of one program is none of another), and writes itself
+to files in natural units, where the checker reads it (docs/methods/evidence.md, Definition 9.5).
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ class Measured:
     multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 
-MOVED = "whose rounding may move them"  # levels, in what a certificate assumes
+MOVED = "whose rounding may move them"  # levels, in what a certificate assumes; the table then tries fractions
 
 
 class Evidence(ABC):

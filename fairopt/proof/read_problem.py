@@ -1,7 +1,18 @@
 """Answers of CVXPY problems that the user solved and perhaps changed, judged by the problem as it is.
 
 Of the policy only what the problem still states counts. The capacities, task limits and eligibility of the instance
-always hold.
+always hold. With g_c the problem's constraints, y_c the dual values that its solver left, and phi its objective,
+
+    max phi  <=  min of  Bound 7.1 (the block's majorant, if phi is still its objective)
+                         Bound 7.4 (the tangent of phi at the tasks)
+                         Bound 7.3 (the dual of the cone form, solved once more),
+
+each tried only if the one before leaves a gap (docs/methods/cone.md). phi is still the block's if the problem has the
+objective that the block made and this has the block's value at the point; else only its own tangent and cone form
+count.
+
+Floats: CVXPY's dual values are per row as the user wrote it, in its units, so that nothing is scaled here. A user's
+constants are taken out of phi before gaps are measured; what floats hide beside them counts (`rounding_of`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""Evidence of a surplus on one pool: that of the plain program above the base."""
+"""Evidence of a surplus on one pool: that of the plain program above the base.
+
+With all shares ``c_j (x_j - b_j)`` above one base b and y = x - b, the program in y has the usable capacities ``r_i -
+sum_j g_ji b_j`` and bounds less b, and the same optimum (Proposition 4.15, docs/methods/pool.md). So methods for plain
+programs solve it, and their evidence proves it: what is wrapped here is only the change of variables, of the point
+there and of the gap back.
+
+Floats: what is left of a capacity after the base is a difference, which is counted as 2e-15 over the part that is left.
+More capacity by a factor of 1 + d raises no level by more, so that the largest such rounding (`Above.rounding`) is
+added to the gap. Repair happens above the base; what it cuts below is a violation.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +55,8 @@ class AboveBase(Evidence):
             limited = np.isfinite(program.high)
             over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
             beyond = float(over.max(initial=0.0))
-        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)  # cut from the part above
+        # a method may give less than the base; the part above was cut at 0
+        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)
         beyond = max(beyond, float(short.max(initial=0.0)))
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)

@@ -1,4 +1,13 @@
-"""Evidence of bundles: prices in closed form (`fairopt.solve.form.division`), or the dual of a cone program."""
+"""Evidence of bundles: prices in closed form (`fairopt.solve.form.division`), or the dual of a cone program.
+
+Alone, ``max sum_jsi base_jsi log a_jsi`` separates into one problem for each resource, server and group: at a price q
+bundles are worth at most ``sum_j base_j log a*_j - q (sum_j a*_j - P)`` with best responses a* (Bound 6.5,
+docs/methods/bundles.md). The prices are recomputed from the instance, so that `Divided` holds no numbers at all and
+proves any bundles. With other objectives or constraints nothing separates: then the dual of the cone form over bundles
+(Bound 7.3) is all there is, and files cannot be checked by it.
+
+Floats: bundles are judged as proposed, without a repair here; violations are relative to unknowns of size 1.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,17 @@
 """Leximin of users proved in fractions, where rounding may move later levels (Proposition 5.17).
 
-The levels of an exact point are proved by prices in fractions that fix each of them, without any tolerance. The gap of
-other tasks is how far their levels are from these.
+For a feasible point x with levels z, prices p >= 0 and multipliers y of further rows, in fractions,
+
+    p'u + y'b  =  sum_j v_j z_j   exactly,   v_j = min_s (p'd_js + (A'y)_js) w_j / c_j,
+
+prove the levels of users with v_j > 0 that are at least those that p fixes: no tolerance, and so nothing that a later
+level could multiply. If every user is proved, or at its limit, z is the leximin optimum (Proposition 5.17,
+docs/methods/servers.md). The gap of other tasks, as those of the same point in floats, is how far their levels are from
+these. In floats the same equation holds to 1e-16 of p'u, which may be all that a later level is.
+
+What is exact is the program in floats: decimals such as 0.1 are taken as the floats that the instance holds, and
+numbers of constraints that were rounded on the way are assumed to be right. Rows that bound each bundle by another's
+may contradict each other by such rounding and leave zeros only; zeros beside them are not proved.
 """
 
 from __future__ import annotations
@@ -122,6 +132,7 @@ class ExactData:
             cost[j] = min(cost[j], unit) if j in cost else unit
         worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
         worth += sum((y * self.further[k][1] for k, y in charges.items()), Fraction(0))
+        # equality in fractions: prices of another point, or of the same one in floats, prove nothing
         if worth != sum((v * levels[j] for j, v in cost.items()), Fraction(0)):
             raise _NotProved("prices do not fix the levels")
         for j, v in cost.items():

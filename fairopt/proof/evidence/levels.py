@@ -1,4 +1,14 @@
-"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proof.level_bounds`)."""
+"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proof.level_bounds`).
+
+For each level k prices p_k of capacities, a point y_k of the dual cone of further constraints, and the users that these
+fix, in the order in which they were fixed (Bound 5.8, docs/methods/servers.md; under constraints Proposition 7.7). In
+files each level stands alone: the multiples of earlier levels' prices that close pairs are added to it
+(`self_contained_duals`), as the checker bounds levels one by one.
+
+Under curved constraints, and where a tier keeps what earlier ones reached, a solver's multipliers prove little by
+tangents at the tasks; small programs then get others, by linear programs (`supporting`). The gate has a closer bound by
+the cone form, so that both are written: the entry for the checker, the solver's numbers as ``loaded`` for the gate.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +76,7 @@ class LevelDuals(Evidence):
             levels.append(entry)
         later = any(getattr(block, "added", False) for block in program.constraints)  # keeps what earlier tiers reach
         if (later or (further is not None and further.curved)) and is_small(program):
-            with suppress(ValueError):
+            with suppress(ValueError):  # none are found: the solver's stay
                 levels = _supported(program, tasks, names)
         held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
         # the gate has no bound by the multipliers of curves; policies of several tiers are solved again when loaded

@@ -1,4 +1,10 @@
-"""Evidence of leximin of teams, or of what is above a base: a dual solution for each level."""
+"""Evidence of leximin of teams, or of what is above a base: a dual solution for each level.
+
+At prices y of capacities and rows, and pi >= 0 of numbers ``z_t = sum_p c_p x_p - b_t``, every feasible x has
+``sum_t pi_t z_t <= V``; so no number rises by more than ``(V - sum_u pi_u floor_u) / pi_t`` while the others keep their
+floors (Proposition 7.16, docs/methods/cone.md; `fairopt.proof.number_level_bounds`). Each level stands alone, with
+prices by name of numbers: a position would be one of the program, which leaves numbers out that cannot rise.
+"""
 
 from __future__ import annotations
 

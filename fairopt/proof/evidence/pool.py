@@ -1,4 +1,14 @@
-"""Evidence on one pool: bottlenecks of leximin, with or without envy-freeness; prices of alpha-fairness and totals."""
+"""Evidence on one pool: bottlenecks of leximin, with or without envy-freeness; prices of alpha-fairness and totals.
+
+Leximin needs no numbers: at the optimum each user is at its limit, or at a full resource on which nobody above a lower
+bound has more (Propositions 4.1 and 4.14, docs/methods/pool.md), which is seen from the tasks. Alpha-fairness and
+totals need m prices, of which any give a bound (Bounds 4.6 and 4.9). One pass over the users measures all; `pool_gaps`
+has the formulas.
+
+The first pass over a leximin takes bounds where they are good enough (``exact=False``), since nearly all answers are
+full to rounding and within 1e-13. Only those that are not, or that hang on small holdings, pay for a second pass
+(`Bottlenecked.closer`), or for fractions where rounding decides.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +64,7 @@ class OnPool(Evidence):
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         proof = self.proof(program, tasks)
         if proof.factor < 1:  # by rounding
-            tasks *= proof.factor
+            tasks *= proof.factor  # in place: the caller's array is the answer
         proof = self.closer(program, tasks, proof)
         feasible = proof.found.feasible
         violation = feasible.violation

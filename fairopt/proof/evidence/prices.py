@@ -1,4 +1,18 @@
-"""Evidence of prices: sums of one concave function per user, several servers, and ordered weights."""
+"""Evidence of prices: sums of one concave function per user, several servers, and ordered weights.
+
+All are prices p >= 0 by row, per whole capacity, which bound the optimum by ``p'r + sum_j (the largest gain of j at its
+cheapest row)``. What differs is the gain, and so the units in which a method finds p:
+
+    UserPrices       sums of one function per user on a pool    tangents at best responses   (Bound 4.11)
+    RowPrices        the same on several servers                in chunks of users           (Proposition 5.14)
+    LevelPrices      alpha-fairness, max-min on servers         in levels, rates too         (5.1, 5.11, 5.16)
+    CapacityPrices   ordered weights                            mixtures                     (4.12, Bound 7.2)
+    Prices           any objective with a majorant              rows, kept levels too        (Bound 7.1)
+
+In files all are one kind, in natural units; `read_prices` picks the class with the fastest bound for the program.
+Prices of alpha-fairness are for shares in multiples of a stored ``unit``, as powers of natural ones overflow at large
+alpha.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +43,7 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form.program import Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
-STEP = 1e-5  # relative, of finite differences along a ray
+STEP = 1e-5  # relative, of finite differences along a ray: prices reported to users, no part of the bound
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ class LevelPrices(RowPrices):
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
             return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
-        prices /= prices.max()  # as in the bound
+        prices /= prices.max()  # as in the bound: their size is arbitrary, and costs of large ones overflow
         bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
         level = float(marginals.sum())
         if not bound < units.limits.min():

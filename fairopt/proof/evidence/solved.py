@@ -1,6 +1,22 @@
 """Evidence of cone programs: a solver's dual values, or else a dual point of the cone form.
 
-A solver's objective value and bound are not used: expressions are evaluated at the point that is judged.
+A solver maximised an expression phi, the objective f in multiples of a factor or an increasing transform of it, and
+left y of capacities and constraints. With G a majorant of f and rate = dG / dphi along the ray through the tasks, t y
+with t near rate are multipliers of G (Bound 7.1, docs/methods/cone.md). Tried in this order, each if the one before
+leaves a gap (`judge_solved`):
+
+    1. the cone form's dual, if a point of it is at hand and f has no majorant        (Bound 7.3)
+    2. the majorant at t y, with t searched (`dual_bound`), or the tangent of f       (Bounds 7.1, 7.4)
+    3. the cone form's dual at the point that the solver left, then at one of a second solve.
+
+A bound by a majorant needs no assumption and a few passes; the cone form is tight for any f, and may have to assume how
+far variables go that CVXPY added. Proofs without assumptions come first (`Proved.missing`).
+
+A solver's objective value and bound are not used: expressions are evaluated at the point that is judged. Floats: dual
+values are per row in the solver's scale, and are brought to natural units once (`Dual.multipliers`); those below `IDLE`
+of the largest of a block are dropped from files. The rate is a difference quotient over `STEP`, good for 1e-5, and only
+a start for t. In files small programs get multipliers that support the tasks where the solver's prove less
+(`supporting`): within a quarter of the tolerance, as the checker rounds outwards.
 """
 
 from __future__ import annotations
@@ -39,7 +55,7 @@ from fairopt.solve.form.program import ConeModel, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 STEP = 1e-5  # relative, of finite differences along a ray
-IDLE = 1e-13  # of the largest price of a row: smaller ones are noise
+IDLE = 1e-13  # of the largest price of a row: smaller ones are noise of interior points, on each of n(n - 1) rows
 
 
 class Dual(NamedTuple):
@@ -250,6 +266,7 @@ class Solved(PlaneOptimum):
         An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
         checker knows the sum.
         """
+        # the checker knows users' totals only: a bound by ranges on each server is not one of its own
         of_sums = gap == np.inf
         unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
         majorant = objective.majorant(point)
@@ -527,6 +544,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     point = program.point(tasks, variables=variables)
     blocks = conditions.violation_at(program, tasks, cone) if blocks is None else blocks
     proof, left, fit = Proved(), evidence.left, None
+    # at no tasks relative gaps say nothing, and infinite slopes no tangent
     if not tasks.any() and np.isfinite(objective.value(point)) and evidence.allows_nothing:
         return Measured(tasks, 0.0, blocks, evidence.prices, variables=known)
     prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
@@ -628,7 +646,7 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
 
     The last one is kept, as the entry in files needs it again.
     """
-    last = vars(evidence).get("last")
+    last = vars(evidence).get("last")  # of a frozen dataclass: it is a cache, and no part of what is compared
     if last is not None and last[0] is program and np.array_equal(last[1], tasks):
         return last[2]
     objective, factor = program.objective, evidence.factor
@@ -703,7 +721,7 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
             cone.unknowns.save_value(tasks / cone.scale * factor)
             ends.append((majorant.value(point.scaled(factor)), conditions.number(form)))
     rise, run = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
-    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
+    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None  # both grow along the ray, or it is noise
 
 
 def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point) -> tuple[float, Float, float]:

@@ -1,4 +1,13 @@
-"""Evidence of `FairnessEfficiency` by lines along the sum of shares (`fairopt.proof.plane_bound`)."""
+"""Evidence of `FairnessEfficiency` by lines along the sum of shares (`fairopt.proof.plane_bound`).
+
+Outside the concave region the measure has several local maxima, and no prices of its own. What has prices are concave
+programs beside it: the most even shares at a fixed mean m, each of which proves ``M <= at + slope * m`` for all means,
+and the largest and the smallest sum, which bound m (Proposition 7.8, docs/methods/cone.md). `Tangents` holds their
+evidence as the search found it, `Lines` the same numbers from a file: levels at which gradients are taken, slopes, and
+multipliers. Levels and slopes are free choices, any of which gives a line.
+
+Floats: the gradient and ``slope * m`` cancel where shares are even; rounding is counted by both (`Lines._most`).
+"""
 
 from __future__ import annotations
 
@@ -118,6 +127,7 @@ class Lines(Evidence):
                 top = self._most(prices, point, sign * w * (gradient - slope), w * (gradient + abs(slope)))
                 if np.isfinite(top):
                     lines.append(plane.Line(sign * top / unit, slope))
+            # without evidence of an end the mean is not bounded there, and at the upper end nothing is proved
             most = np.inf if self.largest is None else self._most(self.largest, point, point.weights, point.weights)
             least = -np.inf if self.smallest is None else -self._most(self.smallest, point, -w, w)
         largest = plane.Extreme(most, 0.0)
@@ -152,5 +162,6 @@ def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
     if evidence is None or proposal.tasks is None or not evidence.applies(program):
         return plane.Extreme(np.nan, np.inf), ""
     found = evidence.measured(program, proposal.tasks, None)
+    # judged here and not taken from the answer: evidence may be of any point
     value = program.objective.value(program.point(found.tasks)) if found.value is None else found.value
     return plane.Extreme(value, max(found.gap, 0.0)), found.assumed

@@ -1,7 +1,19 @@
 """The normal form of objectives: a sum of terms, each a multiple of a function (a `Kind`) of one share.
 
+    f(x) = sum_t factor_t kind_t(s^t(x)),   s^t_j = c_j x_j of user j, or of a team, or above a base; z_j = s_j / w_j
+
+    Linear    sum_j s_j                                     Ranked    sum_k v_k z_(k), v_1 >= v_2 >= ... >= 0
+    Power     sum_j w_j z_j^(1-alpha) / (1-alpha)           Order     leximin, whose value is z_(1)
+    Spread    minus a sum of convex powers                  Plane     fairness and efficiency (`efficiency`)
+
 A block returns its terms; value, CVXPY expression, solver form, majorant and derivatives follow from these. Dispatch
-reads properties of terms (`Term.alpha`, `Term.ranks`, `Term.is_order`, ...), never the class of an objective.
+reads properties of terms (`Term.alpha`, `Term.ranks`, `Term.is_order`, ...), never the class of an objective. So a
+multiple, a sum and a named notion of the same kind are solved and proved alike, and a user's kind beside them.
+
+Floats: tolerances of solvers are absolute, hence a ``solver_form``: shares relative to the max-min level, and for alpha
+above 1 the logarithm of a sum of exponentials, since ``z^-19`` has no usable scale. Values in natural units may
+overflow at large alpha, where certificates still compare means (`Power.relative_gap`). Near alpha = 1 the form is
+Box-Cox (`fairopt.blocks.form`). The mathematics is in docs/methods/objectives.md, chapter 3.
 """
 
 from __future__ import annotations
@@ -28,7 +40,7 @@ from fairopt.runtime.lazy import cp
 # Number of users times steps of ordered weights above which a sorting network replaces sums of smallest entries (300
 # users, all weights different: 5 s and 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
-LARGEST = 1e6  # alpha
+LARGEST = 1e6  # alpha: the rounding of a level is alpha times as much of its power, 2e-10 there
 ALLOWED = "give Linear(), Power(alpha), Ranked(weights), Order(), or a direct subclass of Kind"
 
 
@@ -324,7 +336,7 @@ class Power(Kind):
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """The logarithm of the ratio of the bound on the weighted power mean to its value."""
         power = 1.0 - self.alpha
-        if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
+        if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares: Box-Cox is below 1 / (alpha - 1)
             return np.inf
         return log_inverse_boxcox(bound, power) - log_inverse_boxcox(value, power)
 
@@ -373,6 +385,7 @@ class Ranked(Kind):
         """The same in units of the max-min level and of the sum of weights."""
         if len(self.ranks) == 1:
             return cp.min(model.relative_share(share))
+        # so that the optimum is about 1, whatever the weights sum to
         unit = model.level(share) * sum(self.ranks[: len(model.weights_of(share))])
         return self.expression(share, model) / unit
 
@@ -440,6 +453,7 @@ class Spread(Kind):
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
         """The negative norm, since powers of shares of different magnitude are badly conditioned."""
+        # w u^p as the p-norm of w^(1/p) u: all entries near 1 instead of powers that differ by p times their decades
         u, factor = model.split_share(share)
         relative = (model.weights_of(share) / model.weights_of(share).sum()) ** (1 / self.power) * factor
         if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
@@ -655,7 +669,7 @@ def layers(n: int) -> list[tuple[Indices, Indices]]:
     [([0], [1]), ([0], [2]), ([1], [2])]
     """
     out = []
-    block = 1
+    block = 1  # sorted blocks of this length are merged in pairs; comparators past n are left out, as if by infinities
     while block < n:
         step = block
         while step >= 1:

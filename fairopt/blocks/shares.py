@@ -1,4 +1,19 @@
-"""Shares: one number ``s_j = c_j x_j`` per user, with coefficients ``c_j`` from the block."""
+"""Shares: one number ``s_j = c_j x_j`` per user, with coefficients ``c_j`` from the block.
+
+With the ratios ``g_ji = d_ji / C_i`` of demands and total capacities a task of user j has the share
+
+    Tasks 1    DominantShare max_i g_ji    KDominantShare product of the k largest g_ji    PNormShare (sum_i
+    g_ji^p)^(1/p) ResourceShare g_ji of one i    StandAloneShare 1 / H_j    ThroughputShare n r_js / (R_j f_j)
+
+(docs/methods/shares.md). Coefficients by server, (n_users, n_servers), are for demands or rates that differ there. A
+share is written twice: in floats (`per_task`) and in fractions (`exact_per_task`), for exact answers; the checker has
+it a third time, in code of its own. Definitions in polynomials (`conditions`) are for `prove`.
+
+Floats: ratios lie within 1e-120 to 1e120, and products of two may not be floats with all their digits, which is refused
+by name (`SMALLEST`). A norm is of ratios over the largest, so that no power overflows. Coefficients are computed once
+per call and not kept longer: a user's share may depend on what changes. A share of one's own sees all users and servers
+as they were given, also where a method asks for a part of them or for merged servers, since it may compare them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +57,7 @@ __all__ = [
 # Times tasks and per weight, these are floats with all their digits.
 SMALLEST, LARGEST = 1e-200, 1e200
 BEYOND = "outside the range that floats compare (1e-200 to 1e200); count its tasks or resources in other units"
-PART = 4_096  # users evaluated together in the search for a positive share
+PART = 4_096  # users evaluated together in the search for a positive share, which the first part usually has
 
 # Coefficients by the ids of share and instance, which are kept alive so that ids stay unique.
 _CACHE: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("shares", default=None)
@@ -189,7 +204,7 @@ class Share(Block):
         c = self._cached(instance)
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
-        least = c.min(initial=np.inf)
+        least = c.min(initial=np.inf)  # the usual case, by two passes; what is wrong is looked for after it
         if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) <= LARGEST:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
@@ -211,7 +226,7 @@ class Share(Block):
         return c
 
     def _cached(self, instance: Instance) -> Float:
-        """`_evaluated`, at most once within `coefficients_cached`."""
+        """`_evaluated`, at most once within `coefficients_cached`; a copy, as callers change it."""
         cache = _CACHE.get()
         parent = instance.taken_from
         if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
@@ -274,6 +289,7 @@ class Share(Block):
                 f"({instance.n_users}, {instance.n_servers})"
             )
         out = [[_between(self, value) for value in row] for row in rows]
+        # a formula of one's own that contradicts `per_task` would prove other answers than are found
         c = None if is_ours(self) else self.coefficients(instance)
         for j, s in np.argwhere(instance.eligible).tolist():
             (low, high), user = out[j][s], instance.users[j]
@@ -545,6 +561,7 @@ class KDominantShare(Share):
         """1 for the k largest ratios; at a tie for rank k a ratio counts from above, not from below."""
         g = instance.ratios
         last = np.sort(g, axis=1)[:, -self.k][:, None]
+        # ratios that should tie differ by the rounding of a quotient
         above, level = g > last * (1 + ROUNDING), np.abs(g - last) <= ROUNDING * last
         room = self.k - above.sum(axis=1, keepdims=True)
         up = ((above | level) & (g > 0)).astype(np.float64)
@@ -575,7 +592,7 @@ def _of_tasks_alone(worth: Float, instance: Instance) -> tuple[Float, Float]:
     with np.errstate(divide="ignore"):
         each = np.where(demands > 0, row / demands, np.inf)
     alone = each.min(axis=2, keepdims=True)
-    least = each <= alone * (1 + ROUNDING)
+    least = each <= alone * (1 + ROUNDING)  # several at a tie: then the derivatives from both sides differ
     only = least & (least.sum(axis=2, keepdims=True) == 1)
     part = worth[:, :, None] * alone
     part /= part.sum(axis=1, keepdims=True)

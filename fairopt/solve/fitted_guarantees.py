@@ -1,4 +1,19 @@
-"""Guarantees reduced until they fit together: in proportion, or in an order (`Instance.fit_guarantees`)."""
+"""Guarantees reduced until they fit together: in proportion, or in an order (`Instance.fit_guarantees`).
+
+Rows ``a_k x >= b_k`` of users and teams are scaled to parts t_k of them. All of a group rise together, and at
+
+    max t <= 1   under   a_k x >= t b_k of those that rise,  a_k x >= t_k b_k of those that stopped,  capacities,
+    limits,
+
+those with a positive multiplier cannot rise further: they stay at t, and the others go on. This is max-min fairness of
+the parts, a program for each level; on one pool with users only it is water-filling (`_parts_on_pool`). With an order
+each name is a group of its own. The largest common factor alone would cut teams that have nothing to do with the
+conflict.
+
+Floats: a part is within a solver's 1e-9 of what fits. Parts that near to 1 are taken for 1, since nobody should lose
+1e-9 of a guarantee; if then something does not fit, they are taken as found, and last with a margin of 1e-9
+(`fitted_guarantees`). Amounts are rounded down to `DIGITS`, so that the numbers written are short, and fit.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +137,8 @@ def _parts(program: Program, low: Lowest, rows: Rows, groups: Sequence[Indices])
             if found is None:
                 raise NotCertified("no solver found the largest guarantees that fit")
             part = min(float(found.at[-1]), 1.0)
-            part = part if part > NOISE else 0.0
+            part = part if part > NOISE else 0.0  # a solver's 1e-10 of a guarantee is none
+            # in parts of what all are worth, as guarantees are in different units
             worth = found.multipliers[-1] * need[rising]
             stopped = worth > USED * worth.max(initial=0.0)
             stopped |= part >= 1 - ROUNDING or not stopped.any()

@@ -1,6 +1,18 @@
 """An irreducible set of conflicting constraints, by name, and the message of `Infeasible` (Proposition 7.9).
 
-The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a constraint.
+Groups of constraints G_1 .. G_n have no common point. A deletion filter goes through them and drops each without which
+the rest has none either; what is left is infeasible, and feasible without any one of its groups: n feasibility problems
+(Chinneck and Dravnieks 1991). Which of several conflicts is found depends on the order, capacities first, so that the
+policy's own blocks stay if they can. Then the rows inside each group are filtered, and one bound is relaxed,
+
+    min t >= 0   under   row + t >= bound,  all other conditions,
+
+for what could be had instead. A dual ray of the solver names rows too, but rays of interior points hold all of them.
+
+Solvers decide what is feasible, with tolerances: a conflict below these is none. If no solver can tell, constraints
+count as feasible, and the caller goes on to `NotCertified`: a wrong word about a conflict would be worse than none.
+Rows are in the units that users wrote for messages, bounds relative to what a user could run alone, so that the factor
+is near 1. The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a constraint.
 """
 
 from __future__ import annotations
@@ -35,7 +47,7 @@ from fairopt.solve.unfit_guarantees import refuse_unfit
 
 Name = TypeVar("Name")
 
-PART = 1e-3  # of the largest multiplier: users with smaller ones are not named
+PART = 1e-3  # of the largest multiplier: users with smaller ones are not named; interior points leave some on all
 
 
 class _Group(NamedTuple):
@@ -263,7 +275,7 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
     low, high = condition.args
     level, kind = _level(low, high)
     size = float(np.abs(level).max(initial=0.0)) or 1.0
-    if kind != "missed" and np.ptp(level) > 1e-12 * size:
+    if kind != "missed" and np.ptp(level) > 1e-12 * size:  # by more than rounding: not one level for all rows
         kind = "part" if kind == "least" and (level > 0).all() else "missed"
     short = cp.Variable(nonneg=True)
     wanted = cp.multiply(high - low, 1.0 / (level if kind == "part" else size)) + short >= 0

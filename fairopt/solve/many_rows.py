@@ -1,7 +1,15 @@
 """Constraint generation (Proposition 7.12): constraints with very many linear rows, of which violated ones are added.
 
-The first program has none of these rows, so that any method may be exact for it. After a few programs all rows that
-imply the others are added, unless these are too many. The gate checks all rows at the answer.
+    max f over F'  with  F' >= F:  a point of F that is optimal in F' is optimal in F.
+
+`EnvyFree` of n users has n(n - 1) rows, of which an optimum meets a few with equality. The first program has none of
+these rows, so that any method may be exact for it, water-filling or prices in milliseconds. Then the rows that its
+answer breaks most are added, some of each user. After a few programs all rows that imply the others are added (of users
+who may run on all servers the neighbours in m orders, Proposition 7.13), unless these are too many. The gate checks all
+rows at the answer, and evidence keeps only those with a multiplier, so that files stay small.
+
+Floats: a row counts as broken by 1e-9, a hundredth of what is tolerated, since solvers leave as much on rows that they
+were given; if nothing is broken by more and the answer is still not certified, this method has nothing to add.
 """
 
 from __future__ import annotations
@@ -27,7 +35,7 @@ from fairopt.solve.table import MOST_ROWS, TABLE, is_fast
 PART = 0.01  # of the tolerance: rows violated by more are added
 ROWS_AT_ONCE = 40_000  # about: with more a program takes long, with fewer there are more programs
 MOST_PROGRAMS = 100
-FEW = 3  # programs after which all rows that imply the others are added
+FEW = 3  # programs after which all rows that imply the others are added: each program finds rows that the last missed
 
 
 def solve_with_rows(program: Program, settings: Settings) -> Proposals:

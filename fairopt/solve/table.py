@@ -3,6 +3,14 @@
 `fairopt.solve.dispatch` asks each `Method` whether it is exact for a program, and the gate judges what it proposes. The
 first certified answer is taken. Without the methods of ``only_speed`` the table still answers every policy: these add
 speed and no meaning. Functions of methods are imported when they are first called.
+
+The order is by cost where several are exact: closed forms and passes over users on a pool, prices and levels on
+servers, then programs for solvers. What solvers are known not to resolve goes to methods of our own before or after
+them, and SCS, a first-order method, is last. docs/methods/index.md lists what each is exact for and costs.
+
+A method that applies may still fail: it then proposes a point that the gate does not certify, or none, and the next one
+is asked. An answer that is certified, but may be decided by rounding, is `doubtful`: levels in fractions are tried, and
+the better of both is kept. Applying is decided by terms and shapes alone and takes no time.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from fairopt.runtime.lazy import later
 from fairopt.solve.form import solvers
 from fairopt.solve.settings import Proposals, Settings
 
-ROUGH = 1e-10  # violation of a constraint
+ROUGH = 1e-10  # violation of a constraint: a tenth of a percent of the 1e-7 that earlier tiers leave
 MOST_ROWS = 200_000  # of constraints with many rows: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
 

@@ -1,4 +1,15 @@
-"""By how much guarantees, or bases of a surplus, do not fit together."""
+"""By how much guarantees, or bases of a surplus, do not fit together.
+
+    max t <= 1   under   A x <= capacities and limits,   a_k x >= t b_k   for all floors k, of users and of teams.
+
+They fit if t = 1. If not, multipliers say why: those of rows A which resource or limit is scarce, and those of floors
+who competes for it (complementary slackness); the message names them, and the part t that would fit. On one pool with
+users only no program is needed: the floors are sums. Before a policy is solved, since a cone solver's *infeasible*
+names nobody, and costs a solve.
+
+Floats: t above 1 - 1e-9 fits, as HiGHS leaves that much; on a pool loads up to 1 + 1e-12 do. Unknowns are relative to
+what each user could run, and each floor to itself.
+"""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ class Kind:
 
     def marginal(self, share: Any, instance: Instance) -> Marginal | None:
         """Its derivatives by the tasks of each user, if it is a sum of one concave function per user."""
-        found = self.curve(share, instance)
-        return None if found is None else PowerMarginal([found])
+        curve = self.curve(share, instance)
+        return None if curve is None else PowerMarginal([curve])
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
         """Its derivatives at logarithms of shares per weight, in natural units; None if it is not differentiable."""
@@ -585,10 +585,10 @@ class Term:
 
     def expression(self, model: Model) -> cp.Expression:
         """In natural units, or the logarithm if that is the expression of the kind."""
-        found = self.kind.expression(self.share, model)
+        expression = self.kind.expression(self.share, model)
         if self.factor == 1:
-            return found
-        return found + np.log(self.factor) if self.kind.in_logs else self.factor * found
+            return expression
+        return expression + np.log(self.factor) if self.kind.in_logs else self.factor * expression
 
     def times(self, factor: float) -> Term:
         """A multiple."""
@@ -600,10 +600,10 @@ class Term:
 
     def majorant(self, point: Point) -> Form | None:
         """An upper bound, tight at the point, with the factor in its unit and shift."""
-        found = self.kind.majorant(self.share, point)
-        if found is None or self.factor == 1:
-            return found
-        return replace(found, unit=self.factor * found.unit, shift=self.factor * found.shift)
+        form = self.kind.majorant(self.share, point)
+        if form is None or self.factor == 1:
+            return form
+        return replace(form, unit=self.factor * form.unit, shift=self.factor * form.shift)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """The term and its derivative, for users of this total weight, given the value of that alpha-fairness."""

@@ -242,13 +242,13 @@ class Share(Block):
         if (seen := self._seen(instance)) is not None:
             c = self._cached(seen[0])[seen[1]]
             return c if c.ndim == 1 else c[:, seen[2]]
-        found = call_block(self, "per_task", instance)
+        given = call_block(self, "per_task", instance)
         try:
-            if np.iscomplexobj(found):
+            if np.iscomplexobj(given):
                 raise ValueError("complex numbers")
-            c = np.asarray(found, dtype=float)
+            c = np.asarray(given, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self}.per_task gave {brief(found)}; give an array of numbers") from error
+            raise InvalidBlock(f"{self}.per_task gave {brief(given)}; give an array of numbers") from error
         if c.shape != (n,) and c.shape != (n, servers):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
@@ -278,10 +278,10 @@ class Share(Block):
                 np.arange(n)[some].tolist() for n, some in zip(seen[0].eligible.shape, seen[1:], strict=True)
             )
             return [[whole[j][s] for s in servers] for j in users]
-        found = self.exact_per_task(instance, width)
+        given = self.exact_per_task(instance, width)
         several = (list, tuple, np.ndarray)  # of a user by server; a pair is one interval
         rows = [
-            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in found
+            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in given
         ]
         if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
             raise InvalidBlock(

@@ -93,12 +93,12 @@ class Named:
             for rows in self._rows_of(program, block)
         ]
         some += [(bounds_as_rows(program, name), given[name]) for name in ("limits", "floors") if name in given]
-        found = [
+        charged = [
             (one, np.array([y.get(label_of(of), 0.0) for of in one.rows.labels]))
             for one, y in some
             if one.rows.labels is not None
         ]
-        return [(one, one.rows.valid(y)) for one, y in found]
+        return [(one, one.rows.valid(y)) for one, y in charged]
 
     def _rows_of(self, program: Program, block: Constraint) -> Sequence[BlockRows]:
         """The rows of a constraint, or those that a program has of it."""
@@ -114,17 +114,17 @@ class Named:
         for place, label, y in entry.get("rows") or ():
             if isinstance(label, str):
                 of_rows.setdefault(place, {})[label] = float(y)
-        found = list[tuple[Constraint, float]]()
+        levels = list[tuple[Constraint, float]]()
         for block, place in self.places(program):
             if place in given:
-                found.append((block, given[place]))
+                levels.append((block, given[place]))
             elif place in of_rows and isinstance(block, AtLeast) and program.rows_of(block) is None:
                 term = block.objective.term
                 share = term.share  # rows of numbers, of which a mixture is at least the level
                 weights = share._numbers(program.instance, levelled=True).weights
                 each = zip(share._names(program.instance), weights.tolist(), strict=True)
-                found.append((block, sum(of_rows[place].get(label, 0.0) * w for label, w in each) / term.factor))
-        return [(block, max(y, 0.0)) for block, y in found if isinstance(block, AtLeast)]
+                levels.append((block, sum(of_rows[place].get(label, 0.0) * w for label, w in each) / term.factor))
+        return [(block, max(y, 0.0)) for block, y in levels if isinstance(block, AtLeast)]
 
     def rows_made(self, program: Program, entry: Any) -> dict[ManyRows, list[int]]:
         """The rows of `Program.many_rows` that an entry names, by index."""
@@ -189,5 +189,5 @@ def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:
     if program.merge:
         classes = program.unmerged.derived.server_classes
         given = np.array([given[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
-    found: Float = (given * program.whole_capacities).ravel()
-    return found
+    by_row: Float = (given * program.whole_capacities).ravel()
+    return by_row

@@ -148,8 +148,8 @@ def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
     base, out = np.where(at.at_low, 0.0, at.level), np.arange(ratios.n)
     for part, block in ratios.blocks():
         tight = block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)
-        found = np.where(tight, base, np.inf).argmin(axis=1)
-        out[part] = np.where(base[found] < base[part], found, out[part])
+        lowest = np.where(tight, base, np.inf).argmin(axis=1)
+        out[part] = np.where(base[lowest] < base[part], lowest, out[part])
     return out
 
 
@@ -158,8 +158,8 @@ def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
     best, out = stopped.copy(), np.arange(ratios.n)
     for part, block in ratios.blocks():
         tight = (block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)) & (block > 0)
-        found = np.where(tight, stopped[part, None], np.inf)
-        row = found.argmin(axis=0)
-        least = found[row, np.arange(ratios.n)]
+        of_tight = np.where(tight, stopped[part, None], np.inf)
+        row = of_tight.argmin(axis=0)
+        least = of_tight[row, np.arange(ratios.n)]
         out, best = np.where(least < best, row + part.start, out), np.minimum(best, least)
     return out

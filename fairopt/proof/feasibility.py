@@ -328,13 +328,15 @@ def linear_rows(
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
     sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
     jacobian, *of_more = gradients_of(expression, [unknowns, *more])
-    found = dict(zip(more, of_more, strict=True))
+    by_variable = dict(zip(more, of_more, strict=True))
     if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
         jacobian = sp.csr_array((unknowns.size, expression.size))
-    if jacobian is None or expression.value is None or any(slopes is None for slopes in found.values()):
+    if jacobian is None or expression.value is None or any(slopes is None for slopes in by_variable.values()):
         return None
     values = np.asarray(expression.value, dtype=float).ravel(order="F")
-    by_others = {variable: sp.csr_array(slopes * sign) for variable, slopes in found.items() if slopes is not None}
+    by_others = {
+        variable: sp.csr_array(slopes * sign) for variable, slopes in by_variable.items() if slopes is not None
+    }
     return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality, by_others)
 
 
@@ -368,10 +370,10 @@ def tangent(
     slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
     constant -= float(slopes @ tasks)
     by_others = dict[cp.Variable, Float]()
-    for variable, found in zip(others, of_others, strict=True):
-        if found is None:
+    for variable, of_other in zip(others, of_others, strict=True):
+        if of_other is None:
             return None
-        by_others[variable] = found.toarray().ravel()
+        by_others[variable] = of_other.toarray().ravel()
         constant -= float(by_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
     return Form(constant=constant), slopes, by_others
 

@@ -117,8 +117,8 @@ def empty(program: Program) -> Answer:
 def judge(program: Program, proposal: Proposal) -> Answer:
     """Make a proposed point feasible and bound its gap, which is infinite if nothing is proved."""
     evidence, attempt = proposal.evidence, proposal.attempt
-    found = evidence is not None and (proposal.tasks is not None or evidence.has_point)
-    if evidence is None or not found:
+    has_point = evidence is not None and (proposal.tasks is not None or evidence.has_point)
+    if evidence is None or not has_point:
         answer = nothing(program, proposal.method)
     else:
         with np.errstate(all="ignore"):  # a NaN proves nothing
@@ -135,7 +135,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
     if attempt is not None:
-        answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
+        answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if has_point else attempt,)
     return answer
 
 
@@ -184,12 +184,12 @@ def allocation(
     are entries of the evidence that are known.
     """
     (first, started), (last, final) = judged[0], judged[-1]
-    table = _keep_given(found := last.expand(final.tasks), point)
+    table = _keep_given(expanded := last.expand(final.tasks), point)
     held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     of_nobody = first.empty or first.nobody_rises  # of no shares the smallest would be infinite
     value = 0.0 if of_nobody else started.value
-    if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
+    if (last is not first or (table is not expanded and not np.array_equal(table, expanded))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
@@ -407,13 +407,13 @@ def _of_bases(program: Program, objective: Objective, tasks: Float, names: Named
             continue
         from fairopt.solve.form.rising import at_base, names_at_base, who_stays
 
-        found = who_stays(program, share)
-        if found is not None and (found.rises & at_base(program, share, tasks)).any():
-            rising[repr(share)] = program.expand(conditions.repair(program, found.raised)).tolist()
-        if found is not None and not found.rises.all() and names_at_base(program, share):  # else nobody has left
+        staying = who_stays(program, share)
+        if staying is not None and (staying.rises & at_base(program, share, tasks)).any():
+            rising[repr(share)] = program.expand(conditions.repair(program, staying.raised)).tolist()
+        if staying is not None and not staying.rises.all() and names_at_base(program, share):  # else nobody has left
             labels = share._names(program.instance)
-            paid = {labels[t]: float(found.of_numbers[t]) for t in np.flatnonzero(found.of_numbers).tolist()}
-            charged = priced(program, found.prices) | names.multipliers(program, found.further)
+            paid = {labels[t]: float(staying.of_numbers[t]) for t in np.flatnonzero(staying.of_numbers).tolist()}
+            charged = priced(program, staying.prices) | names.multipliers(program, staying.further)
             out[repr(share)] = {"of_numbers": paid, **charged}
     return ({"at_base": out} if out else {}) | ({"rising": rising} if rising else {})
 

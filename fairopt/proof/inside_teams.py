@@ -128,8 +128,8 @@ class InsideTeams:
         rise = np.where(priced, rise, np.maximum(top[self.team] * self.w - s, 0.0))
         moved = np.abs(self.totals_table @ tasks - self.totals)
         held = [moved / np.where(self.totals > 0, self.totals, 1.0), (np.minimum(rise, room) / unit)[unit > 0]]
-        found = float(np.max(np.concatenate(held), initial=0.0))
-        return found if np.isfinite(found) else np.inf
+        worst = float(np.max(np.concatenate(held), initial=0.0))
+        return worst if np.isfinite(worst) else np.inf
 
     def _rises(self, dual: SplitDual, s: Float) -> Float:
         """By how much the members that a dual solution fixes can rise."""

@@ -57,8 +57,8 @@ class Supply(NamedTuple):
     def crossing(self, meets: Bool) -> tuple[Indices, Bool]:
         """The position of each number's first user with ``meets``, and whether there is one."""
         at = np.where(meets, np.arange(len(meets)), len(meets))
-        found = np.append(at, len(meets))
-        first = np.minimum.reduceat(found, self.first[:-1]) if len(meets) else np.zeros(0, dtype=np.intp)
+        places = np.append(at, len(meets))
+        first = np.minimum.reduceat(places, self.first[:-1]) if len(meets) else np.zeros(0, dtype=np.intp)
         some = (first < self.first[1:]) & (self.first[:-1] < self.first[1:])
         return np.where(some, first, self.first[1:] - 1), some
 
@@ -125,8 +125,8 @@ class NumbersLagrangian(Lagrangian):
         """``max_z (f u(z) - price z)`` over 0 <= z at most what each number can be."""
         high = np.maximum(numbers.above(best_server(curve.c, self.program.instance) * self.high), 0.0)
         with np.errstate(all="ignore"):
-            found = curve.factor * gain_of_power(price / curve.factor, curve.alpha, np.zeros(len(high)), high).most
-        return np.where(curve.factor == 0, 0.0, found)
+            gains = curve.factor * gain_of_power(price / curve.factor, curve.alpha, np.zeros(len(high)), high).most
+        return np.where(curve.factor == 0, 0.0, gains)
 
     # -- prices of numbers ----------------------------------------------------------------------------------------
 
@@ -193,13 +193,13 @@ class NumbersLagrangian(Lagrangian):
     def mixtures(self, factor: float) -> list[Float]:
         """The mixture of each ranked term; curves have prices instead."""
         others = self._terms(factor)[1]
-        found = zip(others, self.with_mixtures(factor)[1], strict=True)
-        return [prices for term, prices in found if isinstance(term, Sorted)]
+        each = zip(others, self.with_mixtures(factor)[1], strict=True)
+        return [prices for term, prices in each if isinstance(term, Sorted)]
 
     def tangent_levels(self, factor: float) -> list[Float]:
         """For each curve of numbers the levels whose slopes are its prices; those of the point if a price is 0."""
-        found, out = zip(self._terms(factor)[1], self.with_mixtures(factor)[1], strict=True), list[Float]()
-        for term, prices in found:
+        each, out = zip(self._terms(factor)[1], self.with_mixtures(factor)[1], strict=True), list[Float]()
+        for term, prices in each:
             if isinstance(term, Curve) and term.numbers is not None:
                 with np.errstate(divide="ignore"):
                     levels = (term.factor / prices) ** (1.0 / term.alpha)
@@ -225,7 +225,7 @@ class NumbersLagrangian(Lagrangian):
                 z = term.at(self.point)
                 wanted, pinned = self._marginal(term, supply, z, tie)
                 prices[k] = term.mixture(z, wanted, pinned, tie)
-        at_point = [first if len(first) else found for first, found in zip(start, prices, strict=True)]
+        at_point = [first if len(first) else cleared for first, cleared in zip(start, prices, strict=True)]
         return [prices] if all(len(one) == 0 for one in start) else [prices, at_point]
 
     def fitted_factor(self) -> float | None:

@@ -218,9 +218,9 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     held = (bounds.lowest > 0) & (levels * bounds.numbers.weights <= bounds.lowest * (1 + ABOVE))
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
     # who is at a lower bound above the level of a resource leaves it to the others
-    found = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    by_level = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
     duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
-    for level, i in sorted(found):
+    for level, i in sorted(by_level):
         mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level) - rounding) & ~settled
         if mine.any():
             prices = (np.arange(len(program.usable)) == i).astype(float)

@@ -217,10 +217,10 @@ class Corrections(NamedTuple):
 
 def first_full(pool: Pool, tasks: Float) -> list[int]:
     """An order in which to check resources: the full ones first, by their top level."""
-    found = bottlenecks(pool, tasks, range(pool.m))
-    slack = pool.usable - found.feasible.load
+    measures = bottlenecks(pool, tasks, range(pool.m))
+    slack = pool.usable - measures.feasible.load
     # by levels, as water-filling would have filled them; that 1e-6 is left says only that a resource is tried later
-    return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], found.top[i], found.least[i]))
+    return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], measures.top[i], measures.least[i]))
 
 
 class LevelsOfPool:

@@ -56,14 +56,14 @@ from fairopt.solve.form.program import Program, require_instance, slope_of
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """The answer of a problem as an allocation; see `Policy.certify`."""
     begun = time.perf_counter()
-    found = judge_problem(policy, problem, instance)
-    found.solver = getattr(problem.solver_stats, "solver_name", None)
-    made = gate.of_problem(_still(policy, problem, instance), instance, found, begun)
+    answer = judge_problem(policy, problem, instance)
+    answer.solver = getattr(problem.solver_stats, "solver_name", None)
+    made = gate.of_problem(_still(policy, problem, instance), instance, answer, begun)
     if not made.certificate.ok:
         fix = MATRICES if has_matrices(problem) else "solve it with tighter tolerances or another solver"
         raise NotCertified(
             f"the problem's answer cannot be certified: {made.certificate}, its constraints hold to "
-            f"{found.block_violation:.2g} (1e-7); {fix}",
+            f"{answer.block_violation:.2g} (1e-7); {fix}",
             best=made,
         )
     return made
@@ -142,16 +142,16 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
 
 def _own_values(problem: cp.Problem) -> dict[str, Float]:
     """The values of variables other than those of tasks and bundles, by name."""
-    found = {variable.name(): variable.value for variable in problem.variables()}
-    return {name: np.asarray(value, dtype=float) for name, value in found.items() if name not in (TASKS, BUNDLES)}
+    values = {variable.name(): variable.value for variable in problem.variables()}
+    return {name: np.asarray(value, dtype=float) for name, value in values.items() if name not in (TASKS, BUNDLES)}
 
 
 def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:
     """The variable of a name, which must be there, with that shape and a value."""
-    found = [v for v in problem.variables() if v.name() == name]
-    if len(found) != 1:
+    named = [v for v in problem.variables() if v.name() == name]
+    if len(named) != 1:
         raise InvalidBlock(f"the problem has no variable named {name!r}; start from policy.problem(instance)")
-    variable = found[0]
+    variable = named[0]
     if variable.shape != shape:
         raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, not {shape} as for this instance")
     for needed in (variable, *problem.variables()):

@@ -140,10 +140,10 @@ class LevelUnits(RowUnits):
             return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
         marginals, multipliers = np.empty(self.demands.n_users), np.zeros(self.demands.n_users)
         for users in self.demands.chunks():
-            found, limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
-            marginals[users] = found.marginal
+            hull, limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
+            marginals[users] = hull.marginal
             for s in range(self.demands.n_servers):
-                multiplier = np.maximum(found.marginal - found.costs[:, s], 0.0) / np.where(
+                multiplier = np.maximum(hull.marginal - hull.costs[:, s], 0.0) / np.where(
                     limit_use[:, s] > 0, limit_use[:, s], np.inf
                 )
                 np.maximum(multipliers[users], multiplier, out=multipliers[users])

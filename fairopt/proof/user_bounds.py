@@ -101,10 +101,10 @@ def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
             cone = cone or ConeModel(program)
             expression, _ = without_constants(cp.sum(kind.expression(term.share, cone.model)))
             alone = not cone.model.required and all(v.id == cone.unknowns.id for v in expression.variables())
-            found = conditions.tangent(cone, expression, at) if alone and expression.is_concave() else None
-            if found is None:
+            at_point = conditions.tangent(cone, expression, at) if alone and expression.is_concave() else None
+            if at_point is None:
                 return None
-            slope, here = found[1], found[0].constant + float(found[1] @ at)
+            slope, here = at_point[1], at_point[0].constant + float(at_point[1] @ at)
             size += factor * (abs(here) + float(np.abs(slope) @ at))
         if len(slope) > len(slopes):
             slopes = slopes[pairs.user]

@@ -167,11 +167,11 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
     if not of_bundles:
         program.refuse_infinite_objective()
         above = later("fairopt.solve.form.above:above")(program) if program.is_above_base else None
-    found: Answer | None = None
+    so_far: Answer | None = None
     for method in TABLE:
         form = above if above is not None and method.above_base else program
         wanted = method.of_bundles == of_bundles and method.is_asked(settings) and (among is None or among(method))
-        if not wanted or not (found is None or method.due(found)) or not method.applies(form, settings):
+        if not wanted or not (so_far is None or method.due(so_far)) or not method.applies(form, settings):
             continue
         _before(method, program, settings)
         proposals = method.solve(form, settings)
@@ -180,17 +180,17 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
         answer = _judged(program, proposals)
         if answer is None:
             continue
-        found = answer if found is None else _better(answer, found)
-        if found.ok and method.reduces:
-            return found
-        if settings.clock.late or settings.method == method.name != "cone" or not doubtful(found):
+        so_far = answer if so_far is None else _better(answer, so_far)
+        if so_far.ok and method.reduces:
+            return so_far
+        if settings.clock.late or settings.method == method.name != "cone" or not doubtful(so_far):
             break
-    if found is None:
+    if so_far is None:
         raise later("fairopt.solve.not_certified:no_method")(program, settings)
     for each in () if of_bundles else PASSES:
-        if each.applies(program, found, settings):
-            found = each.change(program, found, settings)
-    return found
+        if each.applies(program, so_far, settings):
+            so_far = each.change(program, so_far, settings)
+    return so_far
 
 
 def _before(method: Method, program: Program, settings: Settings) -> None:
@@ -213,7 +213,7 @@ def best(program: Program, proposals: Proposals) -> Answer:
 
 def _judged(program: Program, proposals: Proposals) -> Answer | None:
     """`best`; None if there are no proposals. Each proposal's answer is sent back to the method."""
-    found: Answer | None = None
+    so_far: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
     clock = current()
@@ -232,17 +232,17 @@ def _judged(program: Program, proposals: Proposals) -> Answer | None:
         for attempt in () if proposal.tried else answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if found is None or answer.missing() <= found.missing():
-            found = answer
+        if so_far is None or answer.missing() <= so_far.missing():
+            so_far = answer
         if clock is not None:
-            clock.proposed, clock.found = None, replace(found, tried=tried)
-    return found if found is None or found.tried == tried else replace(found, tried=tried)
+            clock.proposed, clock.found = None, replace(so_far, tried=tried)
+    return so_far if so_far is None or so_far.tried == tried else replace(so_far, tried=tried)
 
 
 def _better(answer: Answer, before: Answer) -> Answer:
     """The one that is certified, if only one is, and without doubts about rounding; with the tries of both."""
-    found = min(answer, before, key=lambda one: (not one.ok, MOVED in one.assumed, one.missing()))
-    return replace(found, tried=before.tried + answer.tried)
+    better = min(answer, before, key=lambda one: (not one.ok, MOVED in one.assumed, one.missing()))
+    return replace(better, tried=before.tried + answer.tried)
 
 
 # -- what later tiers, and improvements of an answer, keep of what was reached -----------------------------------------

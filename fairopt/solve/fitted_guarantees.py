@@ -133,13 +133,13 @@ def _parts(program: Program, low: Lowest, rows: Rows, groups: Sequence[Indices])
             tell("fitting guarantees", k, len(groups))
             kept = np.flatnonzero(parts > 0)
             before = Rows(rows.per_task[kept], rows.right[kept] * parts[kept])
-            found = highest_part(program, [*low.within, before], [Rows(rows.per_task[rising], rows.right[rising])])
-            if found is None:
+            highest = highest_part(program, [*low.within, before], [Rows(rows.per_task[rising], rows.right[rising])])
+            if highest is None:
                 raise NotCertified("no solver found the largest guarantees that fit")
-            part = min(float(found.at[-1]), 1.0)
+            part = min(float(highest.at[-1]), 1.0)
             part = part if part > NOISE else 0.0  # a solver's 1e-10 of a guarantee is none
             # in parts of what all are worth, as guarantees are in different units
-            worth = found.multipliers[-1] * need[rising]
+            worth = highest.multipliers[-1] * need[rising]
             stopped = worth > USED * worth.max(initial=0.0)
             stopped |= part >= 1 - ROUNDING or not stopped.any()
             parts[rising[stopped]] = part

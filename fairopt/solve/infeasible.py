@@ -130,10 +130,10 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
 
 def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
     """The conditions on its own variables that a block has added to the model, by name."""
-    found = dict[str, cp.Constraint]()
+    out = dict[str, cp.Constraint]()
     for k, condition in enumerate(cone.model.required[before:], start=1):
-        found[unique(condition.label or f"required {k}", found)] = condition
-    return found
+        out[unique(condition.label or f"required {k}", out)] = condition
+    return out
 
 
 def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:
@@ -192,14 +192,14 @@ def _what_is_possible(
         for row in rows[name]:
             others = [c for other, g in groups.items() for k, c in g.conditions.items() if (other, k) != (name, row)]
             named = [groups[other].conditions[k] for other in names for k in rows[other] if (other, k) != (name, row)]
-            found = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
-            if found is None:
+            nearest = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
+            if nearest is None:
                 continue
             if isinstance(block, AtLeast):
-                return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
-            who = _users_in(program, cone, conditions[row], found.multipliers)
+                return f"; at most {nearest.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
+            who = _users_in(program, cone, conditions[row], nearest.multipliers)
             what = "the domain" if of_domain else f"`{block}`" if row == UNNAMED else repr(row)
-            return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")
+            return nearest.in_words(what, f" of {_users(program, who)}" if len(who) else "")
     return ""
 
 

@@ -51,26 +51,26 @@ def solve_with_rows(program: Program, settings: Settings) -> Proposals:
         tell("rows added", sum(map(len, added)), n * n * len(blocks))
         rows = tuple(tuple(of_block) for of_block in added)
         fewer = program.with_rows(dict(zip(blocks, rows, strict=True)))
-        found = ask(fewer, of_fewer, lambda method: not method.reduces)
-        if found.evidence is None:
-            answer = yield Proposal(found.method, tried=found.tried)
+        relaxed = ask(fewer, of_fewer, lambda method: not method.reduces)
+        if relaxed.evidence is None:
+            answer = yield Proposal(relaxed.method, tried=relaxed.tried)
         else:
             # without rows of multiplier zero, so that files and proofs have only those that bind
-            evidence = FewerRows(*(found.evidence.of_charged_rows(program) or (fewer, found.evidence, rows)))
+            evidence = FewerRows(*(relaxed.evidence.of_charged_rows(program) or (fewer, relaxed.evidence, rows)))
             answer = yield Proposal(
-                found.method, found.tasks, evidence, found.solver, tried=found.tried, note=found.note
+                relaxed.method, relaxed.tasks, evidence, relaxed.solver, tried=relaxed.tried, note=relaxed.note
             )
-        if answer is None or answer.ok or settings.clock.late or (complete and not found.ok):
+        if answer is None or answer.ok or settings.clock.late or (complete and not relaxed.ok):
             return
         if k == 0:
             known = yield from _by_fast_methods(program, settings)
             if known is not None and known.ok:
                 return
-        implying = None if complete or (found.ok and k + 1 < FEW) else _implying(program)
+        implying = None if complete or (relaxed.ok and k + 1 < FEW) else _implying(program)
         if implying is not None:
             complete, added = True, [dict.fromkeys(rows.tolist()) for rows in implying]
             continue
-        if found.evidence is None:
+        if relaxed.evidence is None:
             return
         broken = conditions.broken_rows(program, answer.tasks, max(1, ROWS_AT_ONCE // n))
         n_added = sum(map(len, added))
@@ -100,10 +100,10 @@ def _by_fast_methods(program: Program, settings: Settings) -> Generator[Proposal
 
 def _implying(program: Program) -> list[Indices] | None:
     """Rows of each block that imply all of its rows; None if they are too many."""
-    n, found = program.instance.n_users, []
+    n, out = program.instance.n_users, []
     for block in program.many_rows:
         rows = block.implying(program.instance, MOST_ROWS)
         if rows is None and n * n > MOST_ROWS:
             return None
-        found.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
-    return found
+        out.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
+    return out

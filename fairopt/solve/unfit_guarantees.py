@@ -94,11 +94,11 @@ def refuse_unfit(program: Program) -> None:
     """
     if not any(isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase)) for block in program.constraints):
         return
-    found = lowest(program)
-    if found.of_pool(program):
-        _refuse_on_pool(program, found)
+    low = lowest(program)
+    if low.of_pool(program):
+        _refuse_on_pool(program, low)
     else:
-        _refuse_on_servers(program, found)
+        _refuse_on_servers(program, low)
 
 
 def _refuse_on_pool(program: Program, found: Lowest) -> None:
@@ -119,21 +119,21 @@ def _refuse_on_pool(program: Program, found: Lowest) -> None:
 def _refuse_on_servers(program: Program, given: Lowest) -> None:
     """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
     instance, what = program.instance, given.what
-    found = highest_part(program, given.within, given.floors)
-    if found is None or (part := max(0.0, float(found.at[-1]))) >= 1 - NOISE:  # not -0
+    highest = highest_part(program, given.within, given.floors)
+    if highest is None or (part := max(0.0, float(highest.at[-1]))) >= 1 - NOISE:  # not -0
         return
-    prices = found.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
+    prices = highest.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), TINY))]
     limits = [
         str(one.labels[k])
-        for one, y in zip(given.within[2:], found.multipliers[2:], strict=False)
+        for one, y in zip(given.within[2:], highest.multipliers[2:], strict=False)
         if one.labels is not None
         for k in np.flatnonzero(y > USED * max(y.max(), TINY)).tolist()
     ]
     reasons = [f"there is too little {' and '.join(scarce)} where their tasks may run"] * bool(scarce)
     reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)
     names = (what, *(f"the capacity of {resource}" for resource in scarce), *limits)
-    worth = [y * -one.right for y, one in zip(found.multipliers[len(given.within) :], given.floors, strict=True)]
+    worth = [y * -one.right for y, one in zip(highest.multipliers[len(given.within) :], given.floors, strict=True)]
     who, fit = _in_conflict(instance, given.low, worth, scarce, part)
     because = "".join(f"{mark} {reason}" for mark, reason in zip((":", ", and"), reasons, strict=False))
     raise Infeasible(
@@ -163,9 +163,9 @@ def _in_conflict(
         for (team, i, units), value in zip(held, worth[1], strict=True):
             if value > least:
                 by_team.setdefault(team, []).append((units, instance.resources[i]))
-        for team, found in by_team.items():
+        for team, held_of in by_team.items():
             of_scarce = [(units, instance.resources[i]) for name, i, units in held if name == team]
-            by_team[team] = [one for one in of_scarce if one[1] in scarce] or found
+            by_team[team] = [one for one in of_scarce if one[1] in scarce] or held_of
     of = [(f"team {team!r}", amounts) for team, amounts in by_team.items()]
     users = np.flatnonzero(low > 0)[worth[0] > least].tolist()
     of += [(f"user {instance.users[j]!r}", [(float(low[j]), "tasks")]) for j in users]

@@ -46,11 +46,11 @@ class AboveBase(Evidence):
         return self.program is program and self.found.applies(self.above)
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        found = self.found.measured(self.above, self.above.part(tasks), None)
+        measured = self.found.measured(self.above, self.above.part(tasks), None)
         violation, beyond = None, 0.0
-        if found.load is not None and program.given.n_servers == 1:
-            violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
-        whole = self.above.whole(found.tasks, found.tasks)
+        if measured.load is not None and program.given.n_servers == 1:
+            violation = max(measured.violation or 0.0, float((self.above.load + measured.load - 1.0).max()))
+        whole = self.above.whole(measured.tasks, measured.tasks)
         if not program.unlimited:
             limited = np.isfinite(program.high)
             over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
@@ -58,8 +58,8 @@ class AboveBase(Evidence):
         # a method may give less than the base; the part above was cut at 0
         short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)
         beyond = max(beyond, float(short.max(initial=0.0)))
-        gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
-        return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
+        gap, of_bounds = measured.gap + self.above.rounding, max(measured.block_violation, beyond)
+        return replace(measured, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         if program.term.is_smallest:

@@ -43,16 +43,16 @@ class Divided(Evidence):
     def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
         assert isinstance(program, BundleProgram)
         instance, factor = program.instance, sum(c for c, _ in program.objective.summands())
-        found = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
-        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+        divided = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
+        bundles, tasks = program.on_rows(divided.bundles), cut_at_limits(instance, program.on_rows(divided.tasks))
         return Measured(
             tasks,
-            found.gap,
-            found.part_violation,
-            factor * found.prices,
+            divided.gap,
+            divided.part_violation,
+            factor * divided.prices,
             bundles=bundles,
-            violation=max(found.violation, feasibility(program.given, program.expand(tasks))),
-            value=factor * found.value,
+            violation=max(divided.violation, feasibility(program.given, program.expand(tasks))),
+            value=factor * divided.value,
         )
 
 

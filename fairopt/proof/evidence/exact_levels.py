@@ -159,8 +159,8 @@ class ExactData:
 def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tasks: Float) -> float:
     """The largest relative difference of the levels of tasks by pair from exact levels."""
     pairs = zip(program.pairs.user.tolist(), program.pairs.server.tolist(), tasks.tolist(), strict=True)
-    found = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
-    apart = [abs(found[j] - z) / z if z else Fraction(found[j] > 0) for j, z in levels.items()]
+    own = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
+    apart = [abs(own[j] - z) / z if z else Fraction(own[j] > 0) for j, z in levels.items()]
     return float(max(apart, default=Fraction(0)))
 
 

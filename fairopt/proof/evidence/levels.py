@@ -128,9 +128,9 @@ class LevelDuals(Evidence):
 def _supported(program: Program, tasks: Float, names: Named) -> list[dict[str, Any]]:
     """Levels of an entry by multipliers that support the tasks."""
     out = []
-    for users, found, costs in supporting_levels(program, tasks):
-        level = {"users": users.tolist(), **priced(program, found.prices)}
-        out.append(level | of_blocks(program, names, found.rows, found.kept, (), found.mixtures_of_kept))
+    for users, supported, costs in supporting_levels(program, tasks):
+        level = {"users": users.tolist(), **priced(program, supported.prices)}
+        out.append(level | of_blocks(program, names, supported.rows, supported.kept, (), supported.mixtures_of_kept))
         out[-1]["costs"] = costs.tolist()
     return out
 

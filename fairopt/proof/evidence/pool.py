@@ -70,9 +70,11 @@ class OnPool(Evidence):
         violation = feasible.violation
         if program.given.n_servers > 1:  # spread over identical servers
             violation = max(violation, feasibility(program.given, program.expand(tasks)))
-        found = Measured(tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value)
-        found.load = feasible.load
-        return found
+        measured = Measured(
+            tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value
+        )
+        measured.load = feasible.load
+        return measured
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         """The proof by a second pass, if the first one is not conclusive."""
@@ -102,24 +104,24 @@ class Bottlenecked(OnPool):
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool = self.pool
-        found = bottlenecks(pool, tasks, self.order, exact=False)
-        return proof_on_pool(program, pool.usable, pool.n, found, self.prices)
+        measures = bottlenecks(pool, tasks, self.order, exact=False)
+        return proof_on_pool(program, pool.usable, pool.n, measures, self.prices)
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
-        pool, found = self.pool, proof.found
-        assert isinstance(found, Bottlenecks)
-        if rounding_decides(program, found):
+        pool, measures = self.pool, proof.found
+        assert isinstance(measures, Bottlenecks)
+        if rounding_decides(program, measures):
             from fairopt.proof.exact_filling import exact_gap
 
             if (exact := exact_gap(program, tasks)) is not None:
                 return proof._replace(gap=exact)
-        if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
+        if measures.full(pool.usable) and proof.gap <= SUM_ROUNDING and not measures.has_small_holdings(pool.usable):
             return proof
         order = first_full(pool, tasks) if self.order is None else self.order
-        found = bottlenecks(pool, tasks, order)
-        small = found.has_small_holdings(pool.usable)
-        gap = found.gap(pool.usable, corrections(pool, tasks, order, found.least) if small else None)
-        return proof._replace(found=found, gap=gap, value=program.term.factor * found.lowest)
+        measures = bottlenecks(pool, tasks, order)
+        small = measures.has_small_holdings(pool.usable)
+        gap = measures.gap(pool.usable, corrections(pool, tasks, order, measures.least) if small else None)
+        return proof._replace(found=measures, gap=gap, value=program.term.factor * measures.lowest)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         prices = {} if self.prices is None else priced(program, self.prices)
@@ -148,8 +150,8 @@ class FairPrices(OnPool):
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, alpha = self.pool, program.term.alpha
         assert alpha is not None
-        found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
-        return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
+        sums = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
+        return proof_on_pool(program, pool.usable, pool.n, sums, self.log_prices, self.level)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)

@@ -183,9 +183,9 @@ class CapacityPrices(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
-        lagrangian, found = self.bound(tasks)
-        prices = lagrangian.multipliers.prices * (found.factor * lagrangian.majorant.unit)
-        return Measured(tasks, found.gap, conditions.bounds_violation(program, tasks), prices)
+        lagrangian, bound = self.bound(tasks)
+        prices = lagrangian.multipliers.prices * (bound.factor * lagrangian.majorant.unit)
+        return Measured(tasks, bound.gap, conditions.bounds_violation(program, tasks), prices)
 
     def bound(self, tasks: Float) -> tuple[Lagrangian, LagrangianBound]:
         """The Lagrangian at the prices, and its bound."""
@@ -193,13 +193,13 @@ class CapacityPrices(Evidence):
         majorant = program.objective.majorant(point)
         assert majorant is not None
         charged = Multipliers(np.maximum(self.prices, 0.0) / majorant.unit, np.zeros(len(program.pairs)))
-        found = lagrangian_bound(program, majorant, program.objective, charged, tasks)
-        return Lagrangian(program, majorant, charged, point), found
+        bound = lagrangian_bound(program, majorant, program.objective, charged, tasks)
+        return Lagrangian(program, majorant, charged, point), bound
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
-        at, found = self.bound(tasks)
-        prices = at.multipliers.prices * found.factor * at.majorant.unit
-        return price_entry(program, prices, mixtures=at.with_mixtures(found.factor)[1])
+        at, bound = self.bound(tasks)
+        prices = at.multipliers.prices * bound.factor * at.majorant.unit
+        return price_entry(program, prices, mixtures=at.with_mixtures(bound.factor)[1])
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -231,15 +231,15 @@ class Prices(Evidence):
         if majorant is None:
             return Measured(tasks, np.inf, violation)
         charged = self.multipliers(point).times(1.0 / natural_units(program, majorant, point, self.unit))
-        found = lagrangian_bound(program, majorant, objective, charged, tasks)
-        scale = found.factor * majorant.unit
+        bound = lagrangian_bound(program, majorant, objective, charged, tasks)
+        scale = bound.factor * majorant.unit
         if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             scale *= (objective.value(high) - objective.value(low)) / run if run else 0.0
         named = self.named(scale / natural_units(program, majorant, point, self.unit))
         prices = charged.prices * scale
-        return Measured(tasks, found.gap, violation, prices, multipliers=named if found.gap <= GAP_TOLERANCE else {})
+        return Measured(tasks, bound.gap, violation, prices, multipliers=named if bound.gap <= GAP_TOLERANCE else {})
 
     def multipliers(self, point: Point) -> Multipliers:
         """The multipliers, with levels of objectives replaced by those of their majorants."""
@@ -255,7 +255,7 @@ class Prices(Evidence):
 
     def named(self, unit: float) -> dict[str, Float]:
         """The multipliers of blocks by name, ``unit`` natural units each, without rows that methods add."""
-        found, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
+        out, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
         blocks = [
             c for c in self.program.rest if not (isinstance(c, (MadeRows, ManyRows)) or getattr(c, "added", False))
         ]
@@ -268,8 +268,8 @@ class Prices(Evidence):
                 held.append((block, "at least", np.array(sum(t for kept, t in self.kept if kept is block))))
         names = [name for _, name, _ in held]
         for block, name, values in held:
-            found[unique(name if names.count(name) == 1 else f"{name} of `{block}`", found)] = values * unit
-        return found
+            out[unique(name if names.count(name) == 1 else f"{name} of `{block}`", out)] = values * unit
+        return out
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:

@@ -238,7 +238,7 @@ class Solved(PlaneOptimum):
 
         Without rows that are made when an answer breaks them.
         """
-        found, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        out, held = dict[str, Float](), list[tuple[Dual, Float]]()
         for k, one in enumerate(self.duals):
             if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
                 continue
@@ -255,8 +255,8 @@ class Solved(PlaneOptimum):
         names = [one.name for one, _ in held]
         for one, values in held:
             key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
-            found[unique(key, found)] = values * unit
-        return found
+            out[unique(key, out)] = values * unit
+        return out
 
     def _supported(
         self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
@@ -274,20 +274,20 @@ class Solved(PlaneOptimum):
         per, value = natural_units(program, majorant, point, unit), majorant.value(point)
         for near in NEAR:
             try:
-                found = supporting(program, tasks, near)
+                supported = supporting(program, tasks, near)
             except ValueError:
                 continue
-            top = value + max(found.excess, 0.0)
+            top = value + max(supported.excess, 0.0)
             smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
-            rows = [(one, y * per) for one, y in found.rows]
-            kept = [(block, times * per) for block, times in found.kept]
+            rows = [(one, y * per) for one, y in supported.rows]
+            kept = [(block, times * per) for block, times in supported.kept]
             if not of_sums:  # curves at their best instead of tangents
-                again = Prices(program, found.prices * per, rows, kept, unit).measured(program, tasks, None).gap
-                smaller = min(smaller, again) if found.mixtures or any(found.mixtures_of_kept) else again
+                again = Prices(program, supported.prices * per, rows, kept, unit).measured(program, tasks, None).gap
+                smaller = min(smaller, again) if supported.mixtures or any(supported.mixtures_of_kept) else again
             if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
                 gap = smaller
-                held = price_entry(program, found.prices * per, unit)
-                held |= of_blocks(program, names, rows, kept, found.mixtures, found.mixtures_of_kept)
+                held = price_entry(program, supported.prices * per, unit)
+                held |= of_blocks(program, names, rows, kept, supported.mixtures, supported.mixtures_of_kept)
             if gap <= GAP_TOLERANCE / 4:
                 break
         return held
@@ -373,13 +373,13 @@ class Solved(PlaneOptimum):
             own = [term for _, term in program.objective.summands() if not is_ours(term)]
             why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
             return ({"why": why} if why else {}) | self.numbers()
-        found = lagrangian_of(program, self, tasks)
+        scaled = lagrangian_of(program, self, tasks)
         try:
-            held = self._natural_entry(program, tasks, names, found)
-            if found is not None and "lines" not in held and is_small(program):
-                by_server = getattr(found.lagrangian, "reference", None) is not None
-                if not found.gap <= GAP_TOLERANCE / 4:
-                    held = self._supported(program, tasks, names, held, found.gap)
+            held = self._natural_entry(program, tasks, names, scaled)
+            if scaled is not None and "lines" not in held and is_small(program):
+                by_server = getattr(scaled.lagrangian, "reference", None) is not None
+                if not scaled.gap <= GAP_TOLERANCE / 4:
+                    held = self._supported(program, tasks, names, held, scaled.gap)
                 elif by_server:
                     held = self._supported(program, tasks, names, held, np.inf)
         except ValueError as error:
@@ -399,47 +399,47 @@ class Solved(PlaneOptimum):
             for block in program.rest
         )
 
-    def _natural_entry(self, program: Program, tasks: Float, names: Named, found: Scaled | None) -> dict[str, Any]:
+    def _natural_entry(self, program: Program, tasks: Float, names: Named, scaled: Scaled | None) -> dict[str, Any]:
         """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
-        if found is None:
+        if scaled is None:
             raise ValueError(f"{program.objective} has no bound by prices")
         point, term, unit = program.point(tasks), program.term, 1.0
-        scale = found.factor * found.lagrangian.majorant.unit
+        scale = scaled.factor * scaled.lagrangian.majorant.unit
         if term.is_curved:
             weight = float(point.weights_of(term.share).sum())
-            scale, unit = term.factor * found.factor * weight, point.level(term.share)
+            scale, unit = term.factor * scaled.factor * weight, point.level(term.share)
         if term.kind.in_levels:
             scale *= point.level(term.share)
         line: dict[str, Any] = {}
         if term.measure is not None and term.alpha is None:
-            line = _touching(program, term.measure, found, tasks)
+            line = _touching(program, term.measure, scaled, tasks)
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
         ranked = sum(map(_is_ranked, program.objective.terms()))
-        mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
+        mixtures, of_kept = scaled.lagrangian.mixtures(scaled.factor), list[list[Float]]()
         mixed, further = mixtures[:ranked], mixtures[ranked:]
-        rows, kept = self.charged_rows(scale * found.per_dual)
+        rows, kept = self.charged_rows(scale * scaled.per_dual)
         for block, times in kept:
             n = sum(map(_is_ranked, block.objective.terms())) if times else 0  # the bound leaves out what has no price
             of_kept.append(further[:n])
             further = further[n:]
-        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)
+        held = price_entry(program, scaled.lagrangian.multipliers.prices * scale, unit)
         held |= of_blocks(program, names, rows, kept, mixed, of_kept)
         at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
         at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
-        levels = found.lagrangian.tangent_levels(found.factor)  # in units of shares per weight, or of the entry
+        levels = scaled.lagrangian.tangent_levels(scaled.factor)  # in units of shares per weight, or of the entry
         if levels and len(levels) == len(at):
             held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
         return {"kind": "lines", "lines": [held | line]} if line else held
 
     def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
         """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
-        found, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
+        of_rows, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
         for one in map(self.duals.__getitem__, self.charged_duals):
             if one.rows is not None:
-                found.append((one.rows, one.multipliers(self.scale) * scale))
+                of_rows.append((one.rows, one.multipliers(self.scale) * scale))
             elif isinstance(one.block, AtLeast) and one.block.objective.majorant_is_natural:
                 kept.append((one.block, max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0)))
-        return found, kept
+        return of_rows, kept
 
     def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
         return of_blocks(self.program, names, *self.charged_rows(scale))
@@ -456,7 +456,7 @@ class Solved(PlaneOptimum):
         conditions, (capacity, *duals) = _conditions(cone), held["duals"]
         if len(conditions) != len(held["duals"]):
             raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
-        found = [
+        given = [
             one._replace(values=as_numbers(values, one.values.shape))
             for one, values in zip(_duals_of(cone), duals, strict=True)
         ]
@@ -467,7 +467,7 @@ class Solved(PlaneOptimum):
         prices = as_numbers(capacity, program.capacity_rows.shape)
         unit = None if unit is None else float(unit)
         written = Written.restored(program, read.solver, held)
-        return cls(written, prices, found, factor, stands_in=stands_in, unit=unit)
+        return cls(written, prices, given, factor, stands_in=stands_in, unit=unit)
 
 
 def of_blocks(
@@ -657,10 +657,10 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
     multipliers = evidence.multipliers_at(tasks).times(1.0 if factor is None else factor)
     per_form = evidence.rate_at(majorant, tasks)
     start = None if natural else per_form
-    found = lagrangian_bound(
+    bound = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
     )
-    fit = _Fit(majorant, multipliers, per_form, found)
+    fit = _Fit(majorant, multipliers, per_form, bound)
     vars(evidence)["last"] = program, tasks, fit
     return fit
 
@@ -687,7 +687,7 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0, fit.found.gap)
 
 
-def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+def _touching(program: Program, measure: FairnessEfficiency, scaled: Scaled, tasks: Float) -> dict[str, Any]:
     """The line tangent to the power mean M (``size``) at an optimum of a concave measure.
 
     Its levels maximise the users' parts of the Lagrangian, where errors of prices enter by their square only.
@@ -700,7 +700,7 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
     size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
     slope = -second * size / (first * float(levels @ w))
     relative = (c.T / (point.weights * size)).T
-    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged = scaled.lagrangian.multipliers.times(scaled.factor / first)
     charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
         pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
     )
@@ -748,8 +748,8 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
     charged.pair_cost = charged.pair_cost - slopes
     value = objective.value(point)
-    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
-    return plain_gap(program, point, found.value - value), charged.prices, scale
+    bound = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
+    return plain_gap(program, point, bound.value - value), charged.prices, scale
 
 
 def plain_gap(program: Program, point: Point, excess: float) -> float:

@@ -193,8 +193,8 @@ def supporting(program: Program, tasks: Float, near: float) -> Supported:
     size = form.size(tasks)
     dual.add(form.times(1.0 / size), 1.0)
     dual.keep()
-    found = dual.solve(size)
-    return found._replace(excess=found.excess * size - majorant.value(dual.point))
+    supported = dual.solve(size)
+    return supported._replace(excess=supported.excess * size - majorant.value(dual.point))
 
 
 def supporting_levels(program: Program, tasks: Float) -> list[tuple[Indices, Supported, Float]]:
@@ -224,14 +224,16 @@ def supporting_levels(program: Program, tasks: Float) -> list[tuple[Indices, Sup
             dual.bound -= cp.sum(costs)
             dual.reduced += cp.multiply(per_task / floors[user], costs[user])
             dual.conditions.append(cp.sum(costs[lowest]) == 1)
-            found = dual.solve(costs=costs)
+            supported = dual.solve(costs=costs)
             with np.errstate(divide="ignore"):
-                rise = np.where(found.costs[lowest] > 0, max(found.excess, 0.0) / found.costs[lowest], np.inf)
+                rise = np.where(
+                    supported.costs[lowest] > 0, max(supported.excess, 0.0) / supported.costs[lowest], np.inf
+                )
             if best is None or rise.min() < best[0].min():
-                best = rise, found
+                best = rise, supported
         assert best is not None
-        rise, found = best
+        rise, supported = best
         fixed = lowest[rise <= max(RISE, rise.min())]  # at least one, so that this ends
-        out.append((fixed, found, found.costs / floors))
+        out.append((fixed, supported, supported.costs / floors))
         left = left[~np.isin(left, fixed)]
     return out

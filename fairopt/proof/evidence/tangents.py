@@ -60,13 +60,13 @@ class Tangents(Evidence):
             end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
             for end, of_sum in ends
         ) and all(
-            found.is_of_cut(cut)
+            optimum.is_of_cut(cut)
             and cut.given is program.given
             and cut.objective == measure.evenness
             and cut.constraints[:n] == program.constraints
             and all(type(c) is TotalIs and c.share == measure.share for c in cut.constraints[n:])
             and len(cut.constraints) <= n + 1
-            for cut, _, found in self.cuts
+            for cut, _, optimum in self.cuts
         )
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
@@ -74,22 +74,22 @@ class Tangents(Evidence):
         ends = [end and _extreme(*end) for end in (self.largest, self.smallest)]
         largest, smallest = (end and end[0] for end in ends)
         assert largest is not None
-        lines = [tangent.line for cut, at, found in self.cuts if (tangent := plane.tangent_of(cut, found, at))]
+        lines = [tangent.line for cut, at, optimum in self.cuts if (tangent := plane.tangent_of(cut, optimum, at))]
         gap = plane.gap_of(program, lines, tasks, largest, smallest)
         assumed = "; ".join(dict.fromkeys(end[1] for end in ends if end and end[1]))
         return Measured(tasks, gap, conditions.violation_at(program, tasks), assumed=assumed)
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
         none = super().most_rise(program, tasks)
-        return np.min([none, *(found.most_rise(program, tasks) for _, _, found in self.cuts)], axis=0)
+        return np.min([none, *(optimum.most_rise(program, tasks) for _, _, optimum in self.cuts)], axis=0)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         lines = []
-        for cut, at, found in self.cuts:
-            tangent = plane.tangent_of(cut, found, at)
+        for cut, at, optimum in self.cuts:
+            tangent = plane.tangent_of(cut, optimum, at)
             if tangent is not None:
                 own = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
-                lines.append(priced(cut, tangent.prices) | own | found.multipliers(names, tangent.per_dual))
+                lines.append(priced(cut, tangent.prices) | own | optimum.multipliers(names, tangent.per_dual))
         entry: dict[str, Any] = {"kind": "lines", "lines": lines}
         for name, end in (("largest", self.largest), ("smallest", self.smallest)):
             if end is not None and end[1].tasks is not None and end[1].evidence is not None:
@@ -161,7 +161,7 @@ def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
     evidence = proposal.evidence
     if evidence is None or proposal.tasks is None or not evidence.applies(program):
         return plane.Extreme(np.nan, np.inf), ""
-    found = evidence.measured(program, proposal.tasks, None)
+    measured = evidence.measured(program, proposal.tasks, None)
     # judged here and not taken from the answer: evidence may be of any point
-    value = program.objective.value(program.point(found.tasks)) if found.value is None else found.value
-    return plane.Extreme(value, max(found.gap, 0.0)), found.assumed
+    value = program.objective.value(program.point(measured.tasks)) if measured.value is None else measured.value
+    return plane.Extreme(value, max(measured.gap, 0.0)), measured.assumed

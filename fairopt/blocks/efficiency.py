@@ -102,7 +102,7 @@ class FairnessEfficiency(Objective):
     @property
     def concave(self) -> bool:
         """Whether an increasing transform of the measure is concave."""
-        return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)
+        return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)  # (1 - beta) / beta is rounded
 
     @property
     def strictly_concave(self) -> bool:
@@ -186,7 +186,7 @@ class Plane(Kind):
         if q:
             u, factor = model.split_share(share)
             total = (w * factor) @ u
-        else:  # shares may be zero
+        else:  # shares may be zero, and none is a logarithm of its own
             total = cp.sum(model.share(share)) / model.level(share)
         if q < 0:
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
@@ -194,7 +194,7 @@ class Plane(Kind):
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
         else:
             parts.append(np.log(w.sum()))
-        if measure.emphasis > a or q == 0:
+        if measure.emphasis > a or q == 0:  # at the edge a term of weight 0 would still need S > 0
             parts.append((measure.emphasis - a) * cp.log(total))
         return sum(parts)
 
@@ -212,7 +212,8 @@ class Plane(Kind):
         z = point.share(share) / (w * level)
         total = float(w @ z)
         extra = measure.emphasis - a
-        # log S <= log S0 - 1 + S / S0
+        # log S <= log S0 - 1 + S / S0; linear curves are (S - sum of factors) in Box-Cox form, hence the constants
+        # below
         powers = [Curve(relative, extra * w / total, 0.0, numbers)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
         if q < 0:  # log-sum-exp >= mixture plus entropy
@@ -245,6 +246,7 @@ class Plane(Kind):
         each, log_w, log_weight = list[tuple[Curve, Common]](), np.log(weights), float(np.log(weights.sum()))
 
         def add(part: float, log_mean: float, alpha: float, parts: Float) -> None:
+            # per mean: P and its slopes may overflow where their ratio is of size 1
             relative = np.full(len(weights), np.exp(-log_mean))
             each.append((Curve(relative, part * weights / weights.sum(), alpha), Common(parts, 1.0 - alpha)))
 
@@ -279,6 +281,7 @@ class Plane(Kind):
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         """The logarithm of bound / value, per unit of the emphasis on total shares."""
+        # h(t z) = h(z) + l log t: a gap of g is worth a factor of e^g on all shares
         return (bound - value) / self.measure.emphasis
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:

@@ -50,6 +50,7 @@ class Curve(_OfNumbers):
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
         with np.errstate(divide="ignore"):
+            # a user without weight has no value either, where the logarithm of no share is minus infinity
             return np.where(self.factor == 0, 0.0, self.factor * boxcox(share, 1.0 - self.alpha))
 
     def slopes(self, share: Float) -> Float:
@@ -103,6 +104,7 @@ class Sorted(_OfNumbers):
         v = padded(self.v, n) * self.factor
         order = np.argsort(share, kind="stable")
         ordered = share[order]
+        # groups of users in a chain of near ties; inside one any mixture of its weights is tight, up to the ties' width
         starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > tie * np.abs(ordered[1:])]))
         theta = v.copy()
         for first, end in zip(starts, [*starts[1:], n], strict=True):
@@ -116,7 +118,7 @@ class Sorted(_OfNumbers):
 
 def _matched(v: Float, wanted: Float, pinned: Bool) -> Float:
     """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum."""
-    missing = v.sum() - wanted.sum()
+    missing = v.sum() - wanted.sum()  # the sums have to be equal, and who is at a limit may cost less than it is paid
     if missing > 0 and pinned.any():
         wanted = wanted + np.where(pinned, missing / pinned.sum(), 0.0)
     return majorised(v, wanted)

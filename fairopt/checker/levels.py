@@ -130,6 +130,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 given = not stays_feasible(cluster, rows, broken, below, factors)
             if constrained and given:
                 parts, part = {}, ONE
+            # what others keep at least; what users of this level keep, who may lose less than the worst of the others
             others, kept, shared = level * part, dict.fromkeys(now, level * part), dict[int, Fraction]()
             if given and count * size > DECIDED:
                 others = level
@@ -144,6 +145,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 shared = tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
             lower |= {j: min(max(kept[j], lowest[j]), z[j]) for j in now if j not in earlier.rise}
             earlier.add(now, upper, shared)
+        # a level without an interval is no proof, however near the tasks are
         missing = [cluster.users[j] for j in users if j not in earlier.rise]
         if missing:
             raise Fault(f"no prices bound the level of user {missing[0]!r}")
@@ -160,11 +162,11 @@ def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> T
     If ``exactly``, servers that are full up to rounding are full afterwards.
     """
     factors = []
-    for s in range(cluster.servers):
+    for s in range(cluster.servers):  # to 1 where full up to rounding, or down to it; others are left
         part = min((room[s, i] / load for i in range(cluster.m) if (load := cluster.load(s, i))), default=ONE)
         factors.append(part if part <= 1 + ROUNDING else ONE)
     if not exactly:
-        factors = [min(ONE, *factors)] * len(factors)
+        factors = [min(ONE, *factors)] * len(factors)  # one for all, so that levels keep their ratios
     out = []
     for row, high in together(cluster.tasks, cluster.high):
         fitting = [x * part if part != ONE else x for x, part in together(row, factors)]
@@ -314,7 +316,7 @@ def tighten_upper_bounds(
         costs[j] = prices.costs[j] if prices.costs else -dyadic(-min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
             goal.slopes[j][s] += costs[j] * v
-    left = bound(goal, prices, limit)
+    left = bound(goal, prices, limit)  # B; what follows takes off the floors, of negative costs the upper bounds
     for j, cost in costs.items():
         if cost:
             left = up(left - cost * (floors[j] if cost > 0 else upper[j]))
@@ -419,6 +421,7 @@ def held_at_reduced_cost(
             exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
             for of in (ZERO, least)
         )
+        # complementary slackness, but for bounds: what they hold there is paid by their multipliers
         if z[t] >= most[t] * (1 - ROUNDING):  # a higher price would pay for all its users
             costly = ZERO
         if cluster.low[j] > 0:

@@ -52,6 +52,7 @@ def exact_gap(program: Program, tasks: Float) -> float | None:
         water.fill()
         held = {j: (math.floor(a * exactly[j]), math.ceil(b * exactly[j])) for j, (a, b) in enumerate(water.sizes)}
         held = {j: ends for j, ends in held.items() if j not in water.nothing}
+        # a level of less than a unit: relative distances need more bits
         if min(low for low, _ in held.values()) <= 0:
             if all(exactly[j] > 0 for j in held):  # levels differ by more than 2^bits
                 continue
@@ -115,7 +116,7 @@ class WaterFilling:
             )
         self.lower, self.upper = dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * len(room), [0] * len(room)  # at a level t loads are at most fixed + slope * t
-        near = 1 - Fraction(ROUNDING)
+        near = 1 - Fraction(ROUNDING)  # as in floats: what lower bounds leave may be the rounding of their own sum
         at_bounds = (sum((needs[j][i] * least[j] for j in users), Fraction(0)) for i in range(len(room)))
         taken = {i for i, load in enumerate(at_bounds) if load >= usable[i] * near}
         self.nothing = {j for j in users if not tasks[j] and any(needs[j][i] for i in taken)}
@@ -142,7 +143,7 @@ class WaterFilling:
                 level = reach or level
                 continue
             at, stops, j = events.pop()
-            level = max(level, at)
+            level = max(level, at)  # a bound below the level was passed within a unit
             if j in self.lower:
                 continue
             if stops:
@@ -150,7 +151,7 @@ class WaterFilling:
                 rising.remove(j)
             else:
                 rising.add(j)
-            self.add(j, at if stops else -at, -1 if stops else 1)
+            self.add(j, at if stops else -at, -1 if stops else 1)  # fixed + slope * level is the same before and after
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""

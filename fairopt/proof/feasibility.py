@@ -82,6 +82,7 @@ def nothing_but_violations(program: Program, tasks: Float, violation: float) -> 
 
     Rounding is relative to typical tasks: by small weights alone users hold 1e-14 of what they could run.
     """
+    # without lower bounds of others everybody can have more than rounding, and small tasks are small demands
     floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
     if isinstance(program, BundleProgram) or not floors:
         return np.broadcast_to(np.False_, program.low.shape)
@@ -112,7 +113,7 @@ def room_left(program: Program, tasks: Float) -> Float:
     pairs, loads = program.pairs, program.pairs.loads
     left = np.maximum(program.usable_rows - loads @ tasks, 0.0)
     room = np.full(len(pairs), np.inf)
-    if program.single:
+    if program.single:  # row by row: loads of a pool are dense, and a copy of a million users by resources is large
         for ratio, rest in zip(loads, left, strict=True):
             room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
     else:
@@ -137,6 +138,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
 def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
     """For each of `Program.many_rows` the most violated rows, ``each`` per user, and their violations."""
     point = program.point(tasks)
+    # the least size of a row's terms: what they are at typical tasks, or at less if nobody runs as much
     least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
     return [block.broken(point, least, each) for block in program.many_rows]
 
@@ -145,6 +147,7 @@ def bounds_violation(program: Program, tasks: Float) -> float:
     """The largest relative violation of bounds on users' tasks, from task limits and the policy's blocks."""
     totals = program.pairs.sum(tasks)
     short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
+    # beyond a limit in parts of typical tasks: beside a limit of 1e-14 of these, a solver's noise is no violation
     beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
     return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
 
@@ -198,7 +201,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
         else:
             conditions.append(condition)
     worst = max(worst, *(own.beyond for own in cone.model.own.held.values()), 0.0)
-    for block in levels.values():
+    for block in levels.values():  # by the objective's own value, exact where its variables are a solver's
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
@@ -239,6 +242,8 @@ def settled(cone: ConeModel, tasks: Float) -> tuple[dict[str, Float], float | No
     if not own.held:
         return {}, None
     values = own.values()
+    # the solver's values, if they hold at these tasks, which repair may have moved; then within rows of one variable;
+    # then the best, which is another program
     if len(values) == len(own.held):
         own.save(values)  # within their bounds
         if (violation := block_violation(cone, tasks)) <= BLOCK_TOLERANCE:
@@ -346,6 +351,7 @@ def dual_values(condition: cp.Constraint) -> Float:
     size = int(np.prod(condition.shape)) if condition.shape else 1
     if value is None or isinstance(value, list):
         return np.zeros(size)
+    # a NaN is a multiplier of 0, which is valid
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
@@ -425,7 +431,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
 def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:
     """The size of the variable terms in each row of an affine expression, and its constant."""
-    value = np.asarray(term.value, dtype=float).ravel(order="F")
+    value = np.asarray(term.value, dtype=float).ravel(order="F")  # less all variable terms: the constant
     size = np.zeros(len(value))
     for variable, slopes in gradient(term).items():
         slopes, at = as_matrix(slopes).T, np.asarray(variable.value, dtype=float).ravel(order="F")

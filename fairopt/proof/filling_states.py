@@ -89,6 +89,7 @@ class _Tree:
                     self.names.append(name)
                     self.parents.append(at)
                     weights.append(given.get(name, instance.team_weights.get(name, 1.0)))
+                # teams of one level inside different ones would have two weights and two levels
                 if self.parents[place[name]] != at:
                     raise _Unconfirmed(f"team {name!r} is in two teams")
                 at = place[name]
@@ -154,6 +155,7 @@ class _Confirmation:
         self.uses, self.taken = self._rows(entry.get("rows") or ())
         self.full = np.zeros(len(self.taken), dtype=bool)
         self.asleep = np.zeros(len(self.tasks), dtype=bool)
+        # a row of prices may stop users who could run more elsewhere; on one pool without limits each row is a capacity
         self.watched = instance.n_servers > 1 or bool(instance.limits)
         self.begun = False  # before, rows that are full stop users who had nothing to wait for
         self.gap, self.shortage, self.words = 0.0, 0.0, ""
@@ -232,7 +234,7 @@ class _Confirmation:
             self.asleep = ~((self.tree.ratios > 0) & wanted[self.tree.parent]).any(axis=1)
             if (~self.ended & ~self.asleep).any():
                 return
-            self.count_shortage(held)
+            self.count_shortage(held)  # nobody can fill a floor any more: all wake up
             self.floors = {}
 
     def count_shortage(self, held: Float) -> None:
@@ -274,6 +276,7 @@ class _Confirmation:
         for name, level in state["levels"].items():
             k = tree.names.index(name)
             if start.open[k]:
+                # within the noise of a file a level may fall, and is then what it was
                 if not clock[k] * (1 - CLOSE) <= level < np.inf:
                     raise _Unconfirmed(f"the level of {name!r} falls")
                 clock[k] = max(clock[k], float(level))
@@ -300,6 +303,7 @@ class _Confirmation:
         new[list(full)] = True
         if (new & self.full).any() or len({*full}) < len(full) or any(r < 0 for r in full):
             raise _Unconfirmed("a row is full twice")
+        # three bands: a row that is named is full to 1e-8, one that is not named is not full to 1e-13, and none is over
         if (load[~self.full] > 1 + CLOSE).any() or (load[new] < 1 - CLOSE).any():
             raise _Unconfirmed("a row is not full, or was full before")
         if (load[~self.full & ~new] > 1 - FULL).any():
@@ -311,7 +315,7 @@ class _Confirmation:
         if self.begun and (stopped & ~self.asleep).any() and (self.watched or self.floors):
             step.in_one_line()
             waiting = stopped & ~step.moved & ~self.asleep
-            if waiting.any():
+            if waiting.any():  # a placement each time, in the order of states
                 if self.placed >= len(self.placements) or not self._has_room(
                     before, waiting, self.placements[self.placed]
                 ):
@@ -348,7 +352,7 @@ class _Confirmation:
         runs, least = np.bincount(kind, table[tree.users].sum(axis=1)), np.bincount(kind, tasks)
         more = np.zeros(len(runs))
         alone = instance.tasks_alone[tree.users].sum(axis=1)
-        more[kind[waiting]] = ROOM * alone[waiting]
+        more[kind[waiting]] = ROOM * alone[waiting]  # one of each kind stands for it: they wait together
         if (runs < (least + more) * (1 - FITS)).any():
             return False
         if not self.all_floors or self._reach_floors(tasks):
@@ -390,6 +394,7 @@ class _Step:
                 above = self.end.height[c] / level - 1 if level > 0 else np.inf if self.end.height[c] > 0 else 0.0
                 if self.end.open[c] and above < -CLOSE:
                     raise _Unconfirmed(f"{tree.names[c]!r} is below the level of its team")
+                # right below the root a branch may have jumped above its level at the last moment
                 if moved[c] and self.end.open[c] and above > CLOSE and tree.depth[c] == 1:
                     above = max(self._before_jump(c) / level - 1, 0.0) if level > 0 else np.inf
                 if moved[c] and above > CLOSE:
@@ -461,6 +466,7 @@ class _Step:
         tied = [c for c in tree.children[k] if self.end.open[c] and self.end.height[c] <= level * (1 + CLOSE)]
         if len(tied) < 2:
             return
+        # none of their dominant resources grows, from here on or until now, so that the level does not tell their share
         going = {c for c in tied if not (self.near(self.end, c) & self.grows(c)).any()}
         came = {c for c in tied if moved[c] and (self.near(self.end, c, STILL) & ~self.grew(c)).any()}
         if not going or not came or len(going | came) < 2:

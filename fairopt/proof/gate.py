@@ -125,6 +125,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
             if evidence.applies(program):
                 measured = evidence.measured(program, proposal.tasks, proposal.bundles)
                 answer = _answer(program, proposal.method, measured)
+                # a finite logarithm of what a user holds by a violation of others' lower bounds only is minus infinity
                 if conditions.has_rounding_for_share(program, answer.tasks, answer.violation + answer.block_violation):
                     answer.gap = np.inf
             else:
@@ -134,7 +135,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
                 answer.gap = 0.0
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
-    if attempt is not None:
+    if attempt is not None:  # with what the gate measured, and not with what the solver said
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if has_point else attempt,)
     return answer
 
@@ -142,7 +143,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
 def _answer(program: Program, method: str, found: Measured) -> Answer:
     """A measured point with its feasibility and value on the instance as given."""
     tasks, bundles, violation, value = found.tasks, found.bundles, found.violation, found.value
-    if violation is None:
+    if violation is None:  # on the instance as given: merged servers have other sums
         violation = feasibility(program.given, program.expand(tasks))
         if bundles is not None:
             violation = max(violation, holdings_violation(program.instance, bundles))
@@ -153,7 +154,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         value = program.objective.stated(program.point(tasks, bundles, variables or None))
     return Answer(
         tasks,
-        max(found.gap, 0.0) if found.gap == found.gap else np.inf,
+        max(found.gap, 0.0) if found.gap == found.gap else np.inf,  # max would keep or drop a NaN, as it comes first
         violation,
         method,
         value,
@@ -192,11 +193,12 @@ def allocation(
     if (last is not first or (table is not expanded and not np.array_equal(table, expanded))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
+    # what `fairopt verify` would refuse to check is said when the answer is made, and not when somebody checks it
     size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
     certificate = _certificate(
         begun,
         final,
-        gap=float(np.max(gaps)),
+        gap=float(np.max(gaps)),  # of a NaN a NaN, which is no number within the tolerance
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
@@ -372,6 +374,7 @@ def _written(policy: Any, judged: Tiers, table: Float) -> tuple[dict[str, Any] |
     names, out = Named(getattr(policy, "constraints", ())), list[dict[str, Any] | None]()
     tiers = tiers_of(policy.objective) if hasattr(policy, "objective") else [program.objective for program, _ in judged]
     for (program, answer), later, tier in zip(judged, [*judged[1:], None], tiers, strict=False):
+        # prices bound any tasks, so that those of earlier tiers prove the final point; levels are of their own tasks
         own = later is None or program.term.is_smallest
         entry = entry_of(program, answer.evidence, answer.tasks if own else program.gather(table), names, tier)
         if entry is not None and later is not None:
@@ -391,7 +394,7 @@ def entry_of(
         return None
     try:
         return evidence.entry(program, tasks, names) | _of_bases(program, objective, tasks, names)
-    except (ValueError, FairoptError) as error:
+    except (ValueError, FairoptError) as error:  # an answer is saved all the same, with what is missing
         return {"why": str(error)}
 
 
@@ -509,6 +512,7 @@ def whole(
 
 def _violation_of_whole(each: Instance, placement: Float, violation: float) -> float:
     """The violation of whole tasks on individual servers: infinite within tolerance if not all tasks fit."""
+    # tasks that use 100 units more than 1e12 are within 1e-9, and do not fit
     return np.inf if violation <= VIOLATION_TOLERANCE and overfull(each, placement) else violation
 
 
@@ -561,7 +565,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
     from fairopt.proof import filling_states as hierarchy
 
     merged, value, note = instance.merged(), 0.0, ""
-    gap, short, method = np.inf, 0.0, "hierarchical filling"
+    gap, short, method = np.inf, 0.0, "hierarchical filling"  # an error below leaves the gap infinite
     if not (instance.task_limits > 0).any():
         gap, method = 0.0, "empty"
     else:

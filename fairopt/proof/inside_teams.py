@@ -126,7 +126,7 @@ class InsideTeams:
         top = np.zeros(self.n_teams)
         np.maximum.at(top, self.team[above], (s / self.w)[above])
         rise = np.where(priced, rise, np.maximum(top[self.team] * self.w - s, 0.0))
-        moved = np.abs(self.totals_table @ tasks - self.totals)
+        moved = np.abs(self.totals_table @ tasks - self.totals)  # a split of other totals is none of these
         held = [moved / np.where(self.totals > 0, self.totals, 1.0), (np.minimum(rise, room) / unit)[unit > 0]]
         worst = float(np.max(np.concatenate(held), initial=0.0))
         return worst if np.isfinite(worst) else np.inf
@@ -139,7 +139,7 @@ class InsideTeams:
         paid = pi[self.user] * self.c
         gain = paid - self.table.T @ y - self.totals_table.T @ mu
         gain = gain + TERM_ROUNDING * (paid + self.sizes.T @ np.abs(y) + self.totals_table.T @ np.abs(mu))
-        level = float((s / self.w)[dual.members].min())
+        level = float((s / self.w)[dual.members].min())  # what is above it may fall to it
         floors = np.minimum(s, np.maximum(level * self.w, self.lowest))
         terms = [y * b, mu * self.totals, np.where(gain > 0, gain * self.most_tasks, gain * self.least_tasks)]
         terms.append(-pi * floors)

@@ -136,10 +136,11 @@ class NumbersLagrangian(Lagrangian):
         with np.errstate(divide="ignore", invalid="ignore"):
             per_unit = np.where(c > 0, np.maximum(cost, 0.0) / c, np.inf)
         price = self.pairs.min(per_unit)
+        # of several servers at the same price the one where a task counts most: then it supplies all it can
         best = np.where(per_unit <= price[self.pairs.user], c, 0.0)
         coefficient = -self.pairs.min(-best)
         of_user = np.arange(len(price)) if numbers.of_user is None else numbers.of_user
-        order = np.lexsort((price, of_user))
+        order = np.lexsort((price, of_user))  # numbers one after the other, and in each the cheapest users first
         first = np.searchsorted(of_user[order], np.arange(len(numbers) + 1))
         least = numbers.sums(coefficient * self.low)
         more = (coefficient * (self.high - self.low))[order]
@@ -156,10 +157,12 @@ class NumbersLagrangian(Lagrangian):
         with np.errstate(all="ignore"):
             demanded = (curve.factor[number] / supply.price) ** (1.0 / alpha) + base[number]
             position, some = supply.crossing(demanded <= supply.total)
+            # demand falls in the price and supply rises by steps: they cross on a step, at its user's price, or between
+            # two, where what is supplied before is demanded; past the last step all is supplied
             before = np.where(some, supply.before(position), supply.total[position])
             between = curve.factor * np.maximum(before - base, 0.0) ** -alpha
             price = np.where(some & (demanded[position] >= before), supply.price[position], between)
-        return np.where(np.isfinite(price), price, 0.0)
+        return np.where(np.isfinite(price), price, 0.0)  # of a number that nobody supplies
 
     def _marginal(self, term: Sorted, supply: Supply, z: Float, tie: float) -> tuple[Float, Bool]:
         """The cost of the last unit of each number at the point, and whether more is at a higher cost only."""
@@ -211,6 +214,7 @@ class NumbersLagrangian(Lagrangian):
     ) -> list[list[Float]]:
         """Prices to try: the slopes at the point, and those that clear each market given the others."""
         prices, given = list(start), cost
+        # what users' own curves pay of a task does not need to be paid by their numbers
         of_own = sum((c.slopes(c.at(self.point)) * c.c for c in own), np.zeros(len(self.at)))
         given = cost - np.where(np.isfinite(of_own), of_own, 0.0)[self.pairs.user]
         for k, term in enumerate(others):
@@ -239,7 +243,7 @@ class NumbersLagrangian(Lagrangian):
             term = others[0]
             if len(others) > 1 or isinstance(term, Curve) or own or slopes.any() or any(term.v[1:]):
                 return None
-            z = term.at(self.point)
+            z = term.at(self.point)  # max-min: prices of the smallest numbers sum to one
             wanted = self._marginal(term, self.supply(term, self.by_pair), z, NEAR_LIMIT)[0]
             total = float(wanted[z <= z.min() * (1 + 1e-6)].sum())
             return float(term.factor * term.v[0] / total) if total > 0 else None

@@ -232,6 +232,8 @@ def extremes(program: Program, point: Point, largest: Extreme, smallest: Extreme
     low = 0.0
     if smallest is not None and smallest.gap <= GAP_TOLERANCE:
         low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
+    # With little emphasis the measure hardly depends on the mean, and near 0 no line is below the best measure: without
+    # this bound emphases of 1e-2 under `EqualShares` are refused.
     if all(_lets_grow(program, block) for block in program.rest):
         low = max(low, _of_full_use(program) / unit)  # the measure does not fall while all shares grow by one factor
     return low, high

@@ -71,6 +71,7 @@ class Feasibility(NamedTuple):
     @classmethod
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
         """The measures of a chunk."""
+        # bounds are single numbers where all users have the same: then most passes over users are spared
         low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
         above_limit, below_bound = (np.inf if tasks.min() < 0 else 0.0), 0.0  # negative tasks are never feasible
         if not (isinstance(high, float) and high == np.inf):
@@ -179,9 +180,9 @@ class Bottlenecks(NamedTuple):
             # where nobody holds anything, the lower bounds of others fill the resource up to rounding
             tolerated = np.where(rising > 0, SUM_ROUNDING, ROUNDING) * usable
             rise = np.where(slack > tolerated, slack / rising, 0.0)
-            if self.feasible.has_lower_bounds:
+            if self.feasible.has_lower_bounds:  # what lower bounds leave of a capacity may be all rounding
                 rise = np.where((rising > 0) & (rising <= ROUNDING * usable), np.inf, rise)
-            over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
+            over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)  # 1 / 0 of a user without tasks
             excess = np.maximum(over, rise)
         charged = np.isfinite(self.least)
         worst = float(np.where(charged, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
@@ -258,7 +259,7 @@ def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = T
     pool, ratios = chunk.pool, chunk.ratios
     levels = LevelsOfPool(chunk, x)
     gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
-    free = x if gives is wants else np.where(levels.between, x, 0.0)
+    free = x if gives is wants else np.where(levels.between, x, 0.0)  # without bounds both are the levels themselves
     top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
     held, held_at_bounds = np.zeros(pool.m), np.full(pool.m, np.inf)
     above_bounds: Float = np.zeros(pool.m)
@@ -267,7 +268,7 @@ def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = T
     left: Any = slice(None)  # users not charged to a resource yet
     reached: Any = 0.0  # the highest level of the others above their lower bounds
     for i in order:
-        if not exact and not isinstance(left, slice) and not len(left):
+        if not exact and not isinstance(left, slice) and not len(left):  # everybody is charged: usually after the first
             top[i] = reached
             continue
         part = ratios[i][left]
@@ -382,7 +383,7 @@ def alpha_fair_sums_of(chunk: Chunk, x: Float, log_prices: Float, alpha: float, 
     weights = chunk.of(pool.weights)
     per_task = chunk.coefficients
     price = (np.exp(log_prices) * level) @ chunk.ratios
-    price /= per_task
+    price /= per_task  # of a unit of share; gains are per weight, so that weights are applied last
     z = x * per_task
     z *= 1.0 / (level * weights)
     least, most = (chunk.of(b) * (per_task / (level * weights)) if pool.bounded else b for b in (pool.low, pool.high))

@@ -110,6 +110,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
     instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
     variable = _variable(problem, TASKS, wanted)
+    # solvers leave tasks a little below 0
     table = np.maximum(np.asarray(variable.value, dtype=float), 0.0).reshape(instance.n_users, instance.n_servers)
     tasks = conditions.repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
@@ -177,6 +178,7 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     value, here = objective.value(point), float(expression.value) + (constant - objective._constant(point))
     if objective.term.kind.in_logs:
         value = float(np.log(value))
+    # to the tolerance of gaps: beside a constant that the user added, the drop to half the tasks gives the scale
     return bool(np.isclose(value, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 

@@ -62,7 +62,7 @@ def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) 
     majorant, slopes = tangent
     by_user = len(slopes) == demands.n_users
     table = slopes[:, None] if by_user else program.pairs.table(slopes)
-    net = np.empty(demands.n_users)
+    net = np.empty(demands.n_users)  # cost less slope at the cheapest server, the only thing kept of a chunk
     for users in demands.chunks():
         cost = demands.costs(prices, users) / per_level[users]
         cost -= table[users] + TERM_ROUNDING * (cost + np.abs(table[users]))  # rounded down
@@ -106,6 +106,7 @@ def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
                 return None
             slope, here = at_point[1], at_point[0].constant + float(at_point[1] @ at)
             size += factor * (abs(here) + float(np.abs(slope) @ at))
+        # one slope per user while all blocks are ours: by pair there are as many times more as servers
         if len(slope) > len(slopes):
             slopes = slopes[pairs.user]
         elif len(slope) < len(slopes):

@@ -181,8 +181,9 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
         if answer is None:
             continue
         so_far = answer if so_far is None else _better(answer, so_far)
-        if so_far.ok and method.reduces:
+        if so_far.ok and method.reduces:  # the other program's answer has been through all of this
             return so_far
+        # a method asked for by name is the last, but "cone" is the name of several
         if settings.clock.late or settings.method == method.name != "cone" or not doubtful(so_far):
             break
     if so_far is None:
@@ -232,7 +233,7 @@ def _judged(program: Program, proposals: Proposals) -> Answer | None:
         for attempt in () if proposal.tried else answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if so_far is None or answer.missing() <= so_far.missing():
+        if so_far is None or answer.missing() <= so_far.missing():  # the later of equals: methods improve their points
             so_far = answer
         if clock is not None:
             clock.proposed, clock.found = None, replace(so_far, tried=tried)
@@ -256,6 +257,7 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
     if term.measure is not None and term.is_linear:
         objective = term.factor * Total(term.share)
     elif term.kind.in_logs:
+        # what is kept is the logarithm, of which the emphasis is the slope in all shares
         return Kept(objective, float(np.log(objective.value(point))) - TIER_LOSS * term.measure.emphasis)
     return KeptLevel(objective, objective.value(point) - TIER_LOSS * objective.drop(point))
 
@@ -306,7 +308,7 @@ def narrow(program: Program, earlier: Iterable[tuple[Program, Answer]]) -> None:
         if not rows or prices is None or len(prices) != pairs.loads.shape[0]:
             continue
         table, right = rows[0].rows.in_units(np.ones(len(pairs)))
-        if len(right) != 1 or not right[0]:
+        if len(right) != 1 or not right[0]:  # of a level of 0 prices bound nothing in parts of it
             continue
         slopes = table.toarray()[0] * (block.level / right[0])
         reduced = np.asarray(pairs.loads.T @ prices) - slopes
@@ -315,5 +317,6 @@ def narrow(program: Program, earlier: Iterable[tuple[Program, Answer]]) -> None:
         np.divide(max(slack, 0.0), reduced, out=reach, where=reduced > 0)
         of_users = np.zeros(program.instance.n_users)
         np.maximum.at(of_users, pairs.user, reach)
+        # never below a lower bound, nor so far that capacities are 1e10 units of a user
         narrowed = np.maximum(np.maximum(of_users, LEAST * program.size), program.low)
         program.units = np.where(of_users < ALMOST_NONE * program.units, narrowed, program.units)

@@ -7,7 +7,7 @@ policy's own blocks stay if they can. Then the rows inside each group are filter
 
     min t >= 0   under   row + t >= bound,  all other conditions,
 
-for what could be had instead. A dual ray of the solver names rows too, but rays of interior points hold all of them.
+for what could be had instead. A solver's dual ray names rows too, but more of them than conflict.
 
 Solvers decide what is feasible, with tolerances: a conflict below these is none. If no solver can tell, constraints
 count as feasible, and the caller goes on to `NotCertified`: a wrong word about a conflict would be worse than none.
@@ -107,7 +107,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         unit = 1.0 / instance.task_limits[limited]
         groups["the task limits"] = _Group(None, {"": cp.multiply(model.tasks[limited], unit) <= 1})
     for constraint in program.constraints:
-        if constraint.added:
+        if constraint.added:  # what a method keeps of an earlier answer holds there, and is no word of the user's
             continue
         before = len(model.required)
         known = None if is_ours(constraint) else program.rows_of(constraint)
@@ -170,7 +170,7 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
         tell("searching for conflicting constraints", k, len(groups))
         others = [other for other in kept if other != name]
         if not _feasible([*always, *(c for other in others for c in groups[other])]):
-            kept = others
+            kept = others  # the conflict is among these
     return kept
 
 
@@ -212,7 +212,7 @@ def _part_of_bounds(program: Program, cone: ConeModel, groups: Mapping[str, _Gro
     if bounds is None:
         return ""
     floors = np.flatnonzero(bounds[0] > 0)
-    most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
+    most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)  # by what each could run alone
     users = f" of {_users(program, floors)}"
     if most == 0:
         return _in_words(block, name, users, 0.0)
@@ -277,7 +277,7 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
     size = float(np.abs(level).max(initial=0.0)) or 1.0
     if kind != "missed" and np.ptp(level) > 1e-12 * size:  # by more than rounding: not one level for all rows
         kind = "part" if kind == "least" and (level > 0).all() else "missed"
-    short = cp.Variable(nonneg=True)
+    short = cp.Variable(nonneg=True)  # relative to the level, so that a solver's 1e-9 is small beside it
     wanted = cp.multiply(high - low, 1.0 / (level if kind == "part" else size)) + short >= 0
     if "optimal" not in solvers.statuses(cp.Problem(cp.Minimize(short), [wanted, *others])):
         return None

@@ -3,7 +3,7 @@
     max f over F'  with  F' >= F:  a point of F that is optimal in F' is optimal in F.
 
 `EnvyFree` of n users has n(n - 1) rows, of which an optimum meets a few with equality. The first program has none of
-these rows, so that any method may be exact for it, water-filling or prices in milliseconds. Then the rows that its
+these rows, so that any method may be exact for it, such as water-filling. Then the rows that its
 answer breaks most are added, some of each user. After a few programs all rows that imply the others are added (of users
 who may run on all servers the neighbours in m orders, Proposition 7.13), unless these are too many. The gate checks all
 rows at the answer, and evidence keeps only those with a multiplier, so that files stay small.
@@ -62,10 +62,11 @@ def solve_with_rows(program: Program, settings: Settings) -> Proposals:
             )
         if answer is None or answer.ok or settings.clock.late or (complete and not relaxed.ok):
             return
-        if k == 0:
+        if k == 0:  # with all rows at once, if a method of ours takes them; adding rows comes first as most need few
             known = yield from _by_fast_methods(program, settings)
             if known is not None and known.ok:
                 return
+        # at once if a program was not certified: more of such rows will not help
         implying = None if complete or (relaxed.ok and k + 1 < FEW) else _implying(program)
         if implying is not None:
             complete, added = True, [dict.fromkeys(rows.tolist()) for rows in implying]

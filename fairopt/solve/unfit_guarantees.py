@@ -104,7 +104,7 @@ def refuse_unfit(program: Program) -> None:
 def _refuse_on_pool(program: Program, found: Lowest) -> None:
     """Raise `Infeasible` with what lower bounds need of the resources of one pool that they exceed."""
     instance, what = program.instance, found.what
-    needed, whole = program.rows.load(found.low) * program.whole_capacities[0], program.whole_capacities[0]
+    needed, whole = program.rows.load(found.low) * program.whole_capacities[0], program.whole_capacities[0]  # in units
     over = np.flatnonzero(needed > whole * (1 + ROUNDING))
     if not len(over):
         return
@@ -133,6 +133,7 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
     reasons = [f"there is too little {' and '.join(scarce)} where their tasks may run"] * bool(scarce)
     reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)
     names = (what, *(f"the capacity of {resource}" for resource in scarce), *limits)
+    # multipliers are per unit of each floor: times the floor they can be compared between users and teams
     worth = [y * -one.right for y, one in zip(highest.multipliers[len(given.within) :], given.floors, strict=True)]
     who, fit = _in_conflict(instance, given.low, worth, scarce, part)
     because = "".join(f"{mark} {reason}" for mark, reason in zip((":", ", and"), reasons, strict=False))

@@ -79,7 +79,7 @@ class ExactData:
             raise _NotProved(str(error)) from error
         loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
         for j, s in np.argwhere(instance.eligible).tolist():
-            per_task.setdefault(j, c[j][s].low / exact.weights[j])
+            per_task.setdefault(j, c[j][s].low / exact.weights[j])  # the same on all servers (`ExactLevels.applies`)
             loads[j, s] = {(s, i): d for i, d in enumerate(exact.per_server_demands[j, s]) if d}
         room = exact.capacities * exact.counts[:, None] * np.array([Fraction(float(x)) for x in program.usable])
         usable = {(s, i): units for s, row in enumerate(room) for i, units in enumerate(row)}
@@ -140,6 +140,8 @@ class ExactData:
                 raise _NotProved("prices pay a user below its limit")
         paying = {j for j, v in cost.items() if v > 0}
         above = [levels[j] for j in paying if levels[j] > self.low[j] * self.per_task[j]]
+        # The least h with sum_k v_k min(z_k, max(low_k, h)) = p'u. It is the floor of those above it, so that prices
+        # prove users at h and above, and nobody below.
         reference = max(above, default=Fraction(0))
         return {j for j in paying if levels[j] >= reference}
 

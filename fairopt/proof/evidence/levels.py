@@ -70,6 +70,7 @@ class LevelDuals(Evidence):
         if not all(map(is_ours, program.rest)):  # what has no code in the file is for readers with that code
             return self.numbers()
         for one in self_contained_duals(program, self.holdings, further, tasks):
+            # multipliers of rows that only CVXPY knows have no name, and are left out: the level is then proved by less
             entry = {"users": one.users.tolist(), **priced(program, one.prices)}
             if further is not None and one.dual is not None:
                 entry |= names.multipliers(program, further.multipliers(one.dual))

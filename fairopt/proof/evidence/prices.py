@@ -155,6 +155,7 @@ class LevelPrices(RowPrices):
         prices /= prices.max()  # as in the bound: their size is arbitrary, and costs of large ones overflow
         bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
         level = float(marginals.sum())
+        # the user with the lowest limit bounds the smallest level at no prices
         if not bound < units.limits.min():
             prices, marginals, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
         return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[marginals / level])
@@ -233,7 +234,9 @@ class Prices(Evidence):
         charged = self.multipliers(point).times(1.0 / natural_units(program, majorant, point, self.unit))
         bound = lagrangian_bound(program, majorant, objective, charged, tasks)
         scale = bound.factor * majorant.unit
-        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+        # prices of a transform, times the objective's slope by it, along the ray through the tasks: both are known
+        # there
+        if not objective.majorant_is_natural:
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             scale *= (objective.value(high) - objective.value(low)) / run if run else 0.0
@@ -305,6 +308,7 @@ def _by_resource(program: Program, by_row: Float) -> Float:
 def read_prices(program: Program, held: Mapping[str, Any], read: Reader) -> Evidence:
     """An entry of prices as the evidence with the fastest bound for the program."""
     kind, term, prices = Prices, program.term, price_rows(program, held)
+    # the general bound takes all that an entry has; without prices others would divide by their sum
     if held.get("rows") or held.get("kept") or program.rest or not prices.any():
         return Prices.restored(program, held, read)
     kinds: list[type[Evidence]] = []

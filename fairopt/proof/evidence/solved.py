@@ -114,13 +114,14 @@ class Solved(PlaneOptimum):
         it; see `Written.of` for ``keep``.
         """
         factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
-        if factor is None:
+        if factor is None:  # now, as variables of blocks have their values only until the next solve
             tasks = cone.tasks()
             point = cone.program.point(tasks)
             majorant = cone.program.objective.majorant(point)
             form = cone.maximand[0] if stands_in is None else stands_in
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
+        # a dual point of another objective proves nothing of this one
         left = cone.left if keep and stands_in is None and unit is None and cone.left.points is not None else None
         return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit, left=left)
 
@@ -180,7 +181,7 @@ class Solved(PlaneOptimum):
         of these has no bound on the side where it has a cost.
         """
         out, rows = self.charges_at(tasks)
-        joint = self.charged_jointly(rows, tasks)
+        joint = self.charged_jointly(rows, tasks)  # all together or none: a variable's costs cancel across rows
         if rows and np.isfinite(joint.constant):
             out.plus(joint)
         return out
@@ -218,7 +219,7 @@ class Solved(PlaneOptimum):
             if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
             if isinstance(block, AtLeast) and majorant is not None:
-                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)
+                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)  # solved relative to the level
                 out.extra += ((Form().plus(majorant, 1.0), times),)
                 out.constant -= times * block.level
                 continue
@@ -347,7 +348,7 @@ class Solved(PlaneOptimum):
             if isinstance(block, MadeRows):
                 if len(values) != len(block.made):
                     return None
-                some = values > IDLE * values.max(initial=0.0)
+                some = values > IDLE * values.max(initial=0.0)  # none if all are 0: the rows do not bind
                 kept[block.block], left[block.block] = tuple(np.array(block.made)[some].tolist()), values[some]
         fewer, duals = program.with_rows(kept), list[Dual]()
         made = {block.block: block for block in fewer.rest if isinstance(block, MadeRows)}
@@ -378,6 +379,7 @@ class Solved(PlaneOptimum):
             held = self._natural_entry(program, tasks, names, scaled)
             if scaled is not None and "lines" not in held and is_small(program):
                 by_server = getattr(scaled.lagrangian, "reference", None) is not None
+                # what a reader may lose by rounding outwards, and by its own tangents, is left to it
                 if not scaled.gap <= GAP_TOLERANCE / 4:
                     held = self._supported(program, tasks, names, held, scaled.gap)
                 elif by_server:
@@ -551,6 +553,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:
         proof = _conic_gap(program, evidence, None, tasks, point, left)
+    # the cone form spares the tangent if it leaves a tenth of the tolerance
     if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
         fit = _fit(program, evidence, tasks, point)
         if fit is None:
@@ -560,7 +563,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
         proof = min(proof, Proved(gap), key=Proved.missing)
         if left is not None and not (by_cone or fit is None or proof.plainly):
             proof = min(proof, _conic_gap(program, evidence, fit.majorant, tasks, point, left), key=Proved.missing)
-    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}
+    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}  # of what is not proved, none are shown
     if not proof.gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
         again = _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
         proof = min(proof, again, key=Proved.missing)
@@ -606,6 +609,7 @@ def _conic_gap(
     """The gap by the dual of the cone form, at the point that a solver left or else from a second solve."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     alone = all(v.id == cone.unknowns.id for v in form.variables())
+    # what a unit of the form is in the units of the gap; without that an excess of the form says nothing
     if majorant is None:
         per_form = factor  # None for a transform, whose excess has no natural units
     elif not alone:
@@ -707,7 +711,7 @@ def _touching(program: Program, measure: FairnessEfficiency, scaled: Scaled, tas
     if not charged.extra:
         powers = Form(curves=(Curve(relative, w, measure.beta),))
         best = Lagrangian(program, powers, charged, point).levels(1.0)
-        levels = size * np.maximum(best, LEAST * best.max())
+        levels = size * np.maximum(best, LEAST * best.max())  # positive, as the checker takes their powers
     return {"levels": levels.tolist(), "slope": slope, "size": size}
 
 

@@ -119,7 +119,7 @@ class Lines(Evidence):
         tasks = conditions.repair(program, tasks)
         point, measure = program.point(tasks), program.term.measure
         unit, w = point.level(measure.share), point.weights / point.weights.sum()
-        q, sign = 1 - measure.beta, 1.0 if measure.exponents[0] > 0 else -1.0
+        q, sign = 1 - measure.beta, 1.0 if measure.exponents[0] > 0 else -1.0  # for q > 1, -M is bounded from above
         lines = []
         with np.errstate(all="ignore"):
             for levels, slope, prices in self.lines:
@@ -131,6 +131,7 @@ class Lines(Evidence):
             most = np.inf if self.largest is None else self._most(self.largest, point, point.weights, point.weights)
             least = -np.inf if self.smallest is None else -self._most(self.smallest, point, -w, w)
         largest = plane.Extreme(most, 0.0)
+        # as `PowerSpread` of power 1 has it: 1 less the mean in units of the max-min level
         smallest = None if self.smallest is None else plane.Extreme(1.0 - least / unit, 0.0)
         gap = plane.gap_of(program, lines, tasks, largest, smallest) if np.isfinite(most) else np.inf
         return Measured(tasks, gap, conditions.violation_at(program, tasks))

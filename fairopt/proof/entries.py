@@ -169,7 +169,7 @@ def label_of(label: Any) -> str | tuple[str, ...]:
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
-    # JSON has no infinity; a price of a capacity of 0, where nobody runs anything, is NaN
+    # per unit of a capacity of 0 a price is 0 / 0, which JSON has no number for
     return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
 
 

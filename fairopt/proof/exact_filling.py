@@ -1,12 +1,13 @@
 """The gap of leximin on small pools in fractions, where the rounding of floats may decide levels (Proposition 15.5).
 
 Where users hold a part p of the resource that fixes them, errors of lower levels grow by 1 / p. Over several resources
-these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5. Here a common level t rises, and
+these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5. Here a common level t rises
+while, for each resource i that somebody left needs,
 
     sum_(k settled) a_ki U_k + sum_(j rising) a_ji kappa_j(t) <= 1,   kappa_j(t) = max(low_j, min(t, high_j)),
 
-with upper bounds U of settled levels, is a lower bound on the levels of all others, while lower bounds L of all leave
-the users of a full resource at most ``L_j + (1 - sum_k a_ki L_k) / a_ji``.
+with upper bounds U on settled levels: kappa_j(t) then bounds the levels of all others from below. Where a resource
+admits no more, its users are settled, at most at ``L_j + (1 - sum_k a_ki L_k) / a_ji`` by the lower bounds L of all.
 
 Fractions would be exact, and their digits grow with each event. So levels and loads are integers in units of 2^-200,
 rounded outwards, with an interval for each level; where these are too wide, as of users who need very little of a full

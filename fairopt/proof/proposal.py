@@ -5,8 +5,8 @@ A method is a generator of `Proposal`s: a point x and evidence e, numbers such a
     gap(x, e) >= (max_y f(y) - f(x)) / unit      for every e of the right shape,
 
 so that wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not
-evidence: nothing can be computed from them. Each kind is a class that holds numbers only and no live model of a solver,
-says to which programs it belongs (`Evidence.applies`: the bound of one program is none of another), and writes itself
+evidence: nothing can be computed from them. Each kind is a class that holds numbers and the program of these, says to
+which programs it belongs (`Evidence.applies`: the bound of one program is none of another), and writes itself
 to files in natural units, where the checker reads it (docs/methods/evidence.md, Definition 9.5).
 """
 

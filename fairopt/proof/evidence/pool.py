@@ -5,8 +5,8 @@ bound has more (Propositions 4.1 and 4.14, docs/methods/pool.md), which is seen 
 totals need m prices, of which any give a bound (Bounds 4.6 and 4.9). One pass over the users measures all; `pool_gaps`
 has the formulas.
 
-The first pass over a leximin takes bounds where they are good enough (``exact=False``), since nearly all answers are
-full to rounding and within 1e-13. Only those that are not, or that hang on small holdings, pay for a second pass
+The first pass over a leximin takes bounds where they are good enough (``exact=False``), as water-filling leaves
+bottlenecks full to 1e-13. Only those that are not, or that hang on small holdings, pay for a second pass
 (`Bottlenecked.closer`), or for fractions where rounding decides.
 """
 

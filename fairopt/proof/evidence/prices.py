@@ -234,8 +234,7 @@ class Prices(Evidence):
         charged = self.multipliers(point).times(1.0 / natural_units(program, majorant, point, self.unit))
         bound = lagrangian_bound(program, majorant, objective, charged, tasks)
         scale = bound.factor * majorant.unit
-        # prices of a transform, times the objective's slope by it, along the ray through the tasks: both are known
-        # there
+        # prices of a transform, times the objective's slope by it along the ray through the tasks
         if not objective.majorant_is_natural:
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))

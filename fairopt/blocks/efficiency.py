@@ -267,6 +267,7 @@ class Plane(Kind):
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
         """Along the curve ``lam = (1-b)/b`` if alpha changes."""
         b, q = self.measure.beta, 1 - self.measure.beta
+        # f = sgn P^(1/b) S^extra: df / f = dP / (b P) + extra dS / S, and along the curve b and extra change too
         extra, power, total = self.measure.lam - q / b, float((w * z**q).sum()), float(w @ z)
         d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
         d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
@@ -288,7 +289,7 @@ class Plane(Kind):
         """The fraction of the total share equivalent to the measure; of the measure itself if the emphasis is 0."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs([self.value(share, best), self.value(share, point)]))
-        logs = logs * (1 if self.measure.beta < 1 else -1)
+        logs = logs * (1 if self.measure.beta < 1 else -1)  # for beta > 1 values are negative: larger is worse
         if not np.isfinite(logs).all():
             return 1.0
         # gaps are of the logarithm, possibly divided by the emphasis
@@ -325,6 +326,7 @@ class AlphaFairPlane(Plane):
         """For the sum of powers ``V = (1-b) F``: ``sgn(1-b) V^(1/b)``. At b = 1, for the sum S: ``W S^lam``."""
         beta, lam = self.measure.beta, self.measure.lam
         with np.errstate(all="ignore"):  # the value may overflow
+            # V is the sum of powers times 1 / (1 - b), S at b = 1; and the derivative by it
             if beta == 1:
                 return float(weight * np.float64(value) ** lam), float(weight * lam * np.float64(value) ** (lam - 1.0))
             measure = np.sign(1.0 - beta) * np.float64((1.0 - beta) * value) ** (1.0 / beta)

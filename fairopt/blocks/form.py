@@ -86,7 +86,7 @@ class Sorted(_OfNumbers):
         """The permutation of v with the largest weight on the user of the smallest reach."""
         v = np.zeros(len(reach))
         given = min(len(reach), len(self.v))
-        v[np.argsort(reach)[:given]] = self.v[:given]
+        v[np.argsort(reach)[:given]] = self.v[:given]  # at no costs levels are at their limits: the smallest counts most
         return v * self.factor
 
     def cheapest(self, cost: Float, low: Float, high: Float) -> Float:
@@ -136,7 +136,7 @@ class Form:
 
     def plus(self, other: Form, times: float) -> Form:
         """The sum with a multiple of another form, in natural units."""
-        factor = times * other.unit
+        factor = times * other.unit  # the unit and shift of the other form go into its terms: this one's stay
         return replace(
             self,
             curves=self.curves + tuple(replace(curve, factor=curve.factor * factor) for curve in other.curves),

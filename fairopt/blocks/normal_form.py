@@ -200,6 +200,7 @@ class Linear(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The sum itself."""
+        # sum c x / level = sum of boxcox(c x / level; 1) + n, less what bases take
         level, numbers = point.unweighted_level(share), share._numbers(point.instance)
         base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
         relative = numbers.per_task / level  # a sum over teams is one over users
@@ -264,6 +265,7 @@ class Power(Kind):
         total = model.weights_of(share).mean() if as_sum else model.weights_of(share).sum()
         u, factor = model.split_share(share)  # z = level * factor * u, with u near 1 at the estimated optimum
         mean = model.weights_of(share) / total
+        # z = factor u: powers of the factor are numbers of a program, and powers of u near 1
         if self.alpha == 1:
             return mean @ cp.log(u) + mean @ np.log(factor)
         power = 1.0 - self.alpha
@@ -313,6 +315,7 @@ class Power(Kind):
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         power, log_weight = 1.0 - self.alpha, float(np.log(weights.sum()))
+        # dV / dM of V = W M^(1-alpha) / (1-alpha) is W M^-alpha, for the power mean M
         if power:
             log_mean = (float(log_sum_exp(power * log_z, weights)) - log_weight) / power
         else:
@@ -345,6 +348,7 @@ class Power(Kind):
         value = self.majorant(share, point).value(point)
         if not value > -np.inf:  # a share of 0 at alpha >= 1: the power mean is 0 too
             return 1.0
+        # as parts of the power mean: 1 - e^-(gap + log of the ratio)
         lost = self.relative_gap(self.majorant(share, best).value(best), value, share, point)
         return -float(np.expm1(-gap - max(lost, 0.0)))
 
@@ -375,7 +379,7 @@ class Ranked(Kind):
 
     def steps(self, n_users: int) -> list[tuple[int, float]]:
         """``(k, v_k - v_{k+1})`` where the weights decrease, for n users."""
-        v = np.zeros(n_users + 1)
+        v = np.zeros(n_users + 1)  # with v_(n+1) = 0: sum_k (v_k - v_(k+1)) S_k (Proposition 3.6)
         given = min(len(self.ranks), n_users)
         v[:given] = self.ranks[:given]
         drop = v[:-1] - v[1:]
@@ -393,7 +397,7 @@ class Ranked(Kind):
         levels = point.share(share) / point.weights_of(share)
         if len(self.ranks) == 1:
             return float(self.ranks[0] * levels.min(initial=np.inf))
-        v = np.asarray(self.ranks[: len(levels)])
+        v = np.asarray(self.ranks[: len(levels)])  # weights beyond the users have nobody to weigh
         return float(np.sort(levels)[: len(v)] @ v)
 
     def majorant(self, share: Share, point: Point) -> Form:
@@ -616,6 +620,7 @@ class Term:
 def _power_rate(alpha: float, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
     """`Kind.rate` of alpha-fairness."""
     u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
+    # d(w u(z)) = w u' dz + u dw; a user without a share has u = -inf, which counts only if its weight changes
     out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
     if d_alpha:  # at alpha = 1 powers become logarithms: not differentiable
         out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan

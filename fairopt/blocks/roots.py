@@ -31,6 +31,7 @@ def norm(values: Sequence[Fraction], p: Fraction, width: Fraction) -> Fraction |
     top = max(values)
     if len(values) == 1:
         return top
+    # the relative error of a power is p times that of a logarithm, of a root 1 / p times that of a sum
     digits = max(len(str(int(1 / width))), 1) + len(str(int(1 / p))) + len(str(len(values))) + GUARD
     while True:
         parts = [_power(v / top, p, digits) for v in values]
@@ -54,6 +55,7 @@ def _power(x: Fraction, p: Fraction, digits: int) -> Between:
         near = to.next_minus if rounding == ROUND_FLOOR else to.next_plus
         logarithm = near(to.ln(_decimal(to, x)))
         ends.append(near(to.exp(to.multiply(logarithm, _decimal(_towards(to, logarithm < 0), p)))))
+    # as a fraction 1e-4000 has 13,000 bits, and beside a sum of at least 1 it is nothing
     if ends[1].adjusted() < -2 * digits:
         return Between(Fraction(0), Fraction(1, 10 ** (2 * digits)))
     return Between(*(Fraction(*end.as_integer_ratio()) for end in ends))

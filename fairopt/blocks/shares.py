@@ -563,7 +563,7 @@ class KDominantShare(Share):
         last = np.sort(g, axis=1)[:, -self.k][:, None]
         # ratios that should tie differ by the rounding of a quotient
         above, level = g > last * (1 + ROUNDING), np.abs(g - last) <= ROUNDING * last
-        room = self.k - above.sum(axis=1, keepdims=True)
+        room = self.k - above.sum(axis=1, keepdims=True)  # places left for those that tie for rank k
         up = ((above | level) & (g > 0)).astype(np.float64)
         return _of_ratios(up, instance, up * (above | (level.sum(axis=1, keepdims=True) <= room)))
 
@@ -595,6 +595,7 @@ def _of_tasks_alone(worth: Float, instance: Instance) -> tuple[Float, Float]:
     least = each <= alone * (1 + ROUNDING)  # several at a tie: then the derivatives from both sides differ
     only = least & (least.sum(axis=2, keepdims=True) == 1)
     part = worth[:, :, None] * alone
+    # of H = sum_s worth_s min_i C_si / d_i: by the scarcest resource of each server, in proportion to what is run there
     part /= part.sum(axis=1, keepdims=True)
     return part * least, part * only
 
@@ -643,7 +644,7 @@ class PNormShare(Share):
             return np.ones(mu.shape)
         if np.isinf(self.p):
             return mu
-        safe = np.where(mu > 0, mu, 1.0)[..., None]  # so that no power overflows
+        safe = np.where(mu > 0, mu, 1.0)[..., None]  # so that no power overflows: ratios to the largest are at most 1
         with np.errstate(over="ignore"):
             norms = mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
         if not np.isfinite(norms).all():
@@ -787,6 +788,7 @@ class ThroughputShare(Share):
     """
 
     def per_task(self, instance: Instance) -> Float:
+        # n and the total weight are of all users as given: leaving users out of a program changes nobody's slice
         alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.whole.n_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]

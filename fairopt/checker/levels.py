@@ -106,7 +106,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             prices.even_out(level_per_task)
         tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
         with cluster.at(tasks):
-            z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+            z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}  # rounded down
         if min(z.values()) <= 0:
             raise Fault("an active user runs all its tasks where there is no capacity")
         earlier = Earlier(cluster, level_per_task, tasks, room, z, constrained)
@@ -117,6 +117,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
         lowest_first = sorted(users, key=z.__getitem__, reverse=True)
         for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
             cluster.clock.check()
+            # the lowest level of all that are not bounded yet, in this step or later: all come down to a part of it
             while lowest_first and lowest_first[-1] in earlier.rise:
                 lowest_first.pop()
             if not lowest_first:
@@ -136,7 +137,9 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 others = level
                 kept = {j: level * min((parts[at] for at in parts if j in earlier.units[at]), default=ONE) for j in now}
             if evidence is not None:
+                # no floor is above what the tasks give, or the slack could be negative for no reason of the prices
                 floors = {j: min(max(lower[j] if j in earlier.rise else others, lowest[j]), z[j]) for j in users}
+                # what the file's tasks exceed rows by is allowed to all
                 limit = evidence.right_hand_side(room) + exact_sum(
                     abs(y) * b for y, b in together(evidence.rows, broken)
                 )
@@ -172,6 +175,7 @@ def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> T
         fitting = [x * part if part != ONE else x for x, part in together(row, factors)]
         total = exact_sum(fitting)
         cut = ONE if high is None or total <= high else high / total
+        # rounded down, so that they still fit; later sums have one denominator
         out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
     return out
 
@@ -244,7 +248,7 @@ class Earlier:
         total = ZERO
         for group in self.groups if groups is None else groups:
             some = [(j, c) for j in group if self.rise[j].n and (c := per_level.get(j, ZERO)).n > 0]
-            if some:
+            if some:  # each by its own rise, or one by all of the slack that they share
                 total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
         return total
 
@@ -289,6 +293,7 @@ class Earlier:
         They are parts of a ``level`` to which those above it come down, or, under further constraints, of all tasks.
         Unless these ``stay`` where they are, they run elsewhere if they exceed what they need alone.
         """
+        # as they run, or with all of them at the level, where those above it use less of scarce places
         need = self.others if self.at_bounds else {place: level * each for place, each in self.per_level.items()}
         room = self.free if stay else self.passed_on()
         short = [place for place, free in room.items() if free < need[place]]

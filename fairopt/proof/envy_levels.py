@@ -104,10 +104,11 @@ class Point:
 def envy_gap(envy: EnvyProgram, tasks: Float) -> float:
     """The relative distance of tasks from the condition."""
     program, at = envy.program, envy.at(tasks)
-    if not (np.isfinite(at.level) & (at.level > 0)).all():
+    if not (np.isfinite(at.level) & (at.level > 0)).all():  # a level of 0 compares with nothing
         return np.inf
     loads, usable = program.pairs.loads, program.usable
     _, stops, tops = _binding_users(envy, at, tasks)
+    # who is at its limit stops those of whose envy it is bound, whatever their level
     allowed = np.where(at.at_high, 0.0, tops.min(axis=0))[stops]
     gap = float(np.max(np.maximum(allowed / at.level - 1.0, 0.0), initial=0.0))
     left, free = np.maximum(usable - loads @ tasks, 0.0), ~at.at_high[stops]
@@ -135,9 +136,10 @@ def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> tuple[Indices,
     """
     program, ratios = envy.program, envy.ratios
     loads, usable = program.pairs.loads, program.usable
+    # j falls only if k does of whose envy j is bound: it counts as low as the lowest of these, or as 0 at a lower bound
     roots = lowest_binding(ratios, at)
     base = np.where(at.at_low, 0.0, at.level)[roots]
-    near = usable - loads @ tasks <= NEAR * usable
+    near = usable - loads @ tasks <= NEAR * usable  # whether it is full counts in the gap, by its slack
     top = np.where(loads > 0, base, 0.0).max(axis=1)
     tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
     return roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops

@@ -331,7 +331,7 @@ def linear_rows(
     if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
         return None
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
-    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
+    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0  # CVXPY's other inequalities are expr <= 0
     jacobian, *of_more = gradients_of(expression, [unknowns, *more])
     by_variable = dict(zip(more, of_more, strict=True))
     if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
@@ -373,6 +373,7 @@ def tangent(
         gradient = sp.csr_array((cone.unknowns.size, 1))
     if gradient is None or value is None or not np.isfinite(value):
         return None
+    # f(x) <= f(x0) + slopes (x - x0), as a constant and slopes per task
     slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
     constant -= float(slopes @ tasks)
     by_others = dict[cp.Variable, Float]()
@@ -406,6 +407,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
             return part
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
 
+    # both sides of an inequality are parts of one row; a cone's arguments are rows of their own
     signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
     terms = [term for sign, side in zip(signs, condition.args, strict=False) for term in _terms(side, sign)]
     values = [by_row(np.abs(np.asarray(term.value, dtype=float).ravel(order="F"))) for term, _ in terms]

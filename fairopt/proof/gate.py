@@ -243,6 +243,7 @@ def exact(
     not compared: in floats they may lower earlier ones by a tolerance.
     """
     before = answer.certificate
+    # the tries and the solver stay: floats found the point from which fractions went on
     certificate = replace(
         before,
         gap=0.0,
@@ -284,7 +285,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))
     if not violation <= max(VIOLATION_TOLERANCE, 2 * reading):
         return f"exceeds a capacity or a limit by {violation:.2g} of it"
-    if objective is None:
+    if objective is None:  # hierarchical DRF: exact tasks at the levels that floats found
         entry = answer.evidence[0] if answer.evidence and answer.certificate.ok else None
         if entry is None:
             return ""
@@ -303,6 +304,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
         violation = conditions.violation_at(program, tasks)
         gap = 0.0
         if first is not None and first.ok and first.evidence is not None:
+            # prices bound the objective at any tasks, levels only those of their own
             by_level = program.term.is_order and first.evidence.by_level
             gap = _fall(program, first.tasks, tasks) if by_level else _gap_at_the_end(program, first, table, None)
         point = program.point(tasks)
@@ -328,7 +330,7 @@ def _fall(program: Program, before: Float, after: Float) -> float:
 
 def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
     """What is wrong with an exact answer whose gap, by the evidence of the answer in floats, is ``gap``."""
-    if not answer.certificate.ok or gap <= answer.certificate.gap + GAP_TOLERANCE:
+    if not answer.certificate.ok or gap <= answer.certificate.gap + GAP_TOLERANCE:  # the interval that floats prove
         return ""
     apart = np.abs(made.tasks - answer.tasks)
     j = int(np.argmax(apart / np.maximum(made.tasks + answer.tasks, TINY)))
@@ -356,7 +358,7 @@ def unfinished(
     tried = () if proposed is None or proposed.attempt is None else (proposed.attempt,)
     tasks = None if proposed is None or proposed.bundles is not None else proposed.tasks
     if proposed is not None and tasks is not None and proposed.evidence is not None:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # feasible as far as repair makes it so, and nothing is proved
             answer = _answer(program, proposed.method, Measured(conditions.repair(program, tasks), np.inf, np.inf))
         answer.solver, answer.tried = proposed.solver, tried
         return allocation(policy, [(program, answer)], begun)
@@ -470,6 +472,7 @@ def whole(
     reached in all tiers. ``kept`` is the entry of the divisible answer's evidence, if it is known.
     """
     first, _ = judged[0]
+    # users of whom no whole task fits have left the divisible program, or its optimum would be compared with theirs
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
     table = instance.derived.by_row(placement)
@@ -573,6 +576,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
             gap, short, note, value = hierarchy.confirm(merged, policy, entry, tasks)
         except hierarchy._Unconfirmed as error:
             note = str(error)
+        # an entry of a file may hold anything; what it makes of the confirmation is no fault of ours
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
     spread = instance.derived.spread(tasks)
@@ -588,6 +592,7 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
 
     Its objective is the smallest share per weight; its gap is the loss against a bound for divisible tasks.
     """
+    # a gap is a measure here and no proof of an optimum: nothing is maximised
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
     tasks = instance.derived.by_row(placed.placement)
     if len(part):

@@ -86,6 +86,7 @@ class InsideTeams:
         np.maximum.at(best, self.user, np.where(zero, 0.0, self.c))
         np.minimum.at(worst, self.user, self.c)
         self.shares = self.at(self.tasks)
+        # what a share is at least and at most, by the worst and the best server; never tighter than what it is
         self.lowest, self.most = np.minimum(worst * low, self.shares), np.maximum(best * high, self.shares)
         self._add_rows(program, tasks, columns, (least, limit))
 
@@ -108,6 +109,7 @@ class InsideTeams:
         used = table @ self.tasks
         some = np.flatnonzero(np.diff(table.indptr) > 0)
         self.table = table[some]
+        # tasks exceed rows by rounding: with the right sides as they are, the totals would not be feasible
         self.low = np.minimum(np.concatenate(low), used)[some]
         self.high = np.maximum(np.concatenate(high), used)[some]
 

@@ -120,7 +120,7 @@ class Multipliers:
                 self.constant += float(cost @ held)
                 self.constant_size += float(size @ np.abs(held))
                 costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
-        left = 0.0
+        left = 0.0  # minus the least value of what is left of each variable's cost, over its range
         for variable, cost in costs.items():
             # what is left of the cost after cancellation may have either sign: the worse of both is charged
             rounding = TERM_ROUNDING * sizes[variable]
@@ -234,7 +234,7 @@ def _reach(
         row = sp.hstack(
             [one.slopes.T, *(others.get(variable, sp.csr_array((n, variable.size))) for variable in variables)]
         )
-        side = one.slopes.T @ at - one.values
+        side = one.slopes.T @ at - one.values  # Dg z <= Dg z0 - g(z0)
         for variable, slopes in others.items():
             side = side + slopes @ np.asarray(variable.value, dtype=float).ravel(order="F")
         parts += [sp.csr_array(row)] if one.inequality else [sp.csr_array(row), sp.csr_array(-row)]
@@ -291,6 +291,7 @@ class Lagrangian:
         """Coefficients of a share per unit of the reference."""
         if self.reference is None:
             return c
+        # c x per unit of r x: x is at most (r x) / (the least r), as shares grow with tasks
         if c.ndim == 1:  # an upper bound, on the server with the smallest reference
             least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
             return c / least
@@ -336,6 +337,7 @@ class Lagrangian:
     def _linear_factor(self, slopes: Float) -> float | None:
         """The factor of the smallest bound if utilities are linear: where the bound's slope changes sign."""
         paying = np.flatnonzero((self.cost > 0) & (slopes > 0))
+        # L(t) = t R + sum_j high_j (s_j - t k_j)+ has the slope R - sum_(s_j > t k_j) high_j k_j
         kinks = slopes[paying] / self.cost[paying]
         order = np.argsort(-kinks)
         demand = np.cumsum((self.high * self.cost)[paying][order])  # of all users who gain at a smaller factor
@@ -346,7 +348,7 @@ class Lagrangian:
         """The maximising values ``c_j x_j`` of the majorant's only term, shape (n_users,)."""
         (term,) = self.majorant.curves
         c = self._per_unit(term.c)
-        price = factor * self.cost / (term.factor * c)
+        price = factor * self.cost / (term.factor * c)  # of a unit of z: factor u'(z) c = t k
         return level_at(price, term.alpha, c * self.low, c * self.high)
 
     def __call__(self, factor: float) -> float:
@@ -377,8 +379,8 @@ class Lagrangian:
         # A mixture theta is a choice of prices of shares. It has to be tight at the point, so that only users whose
         # shares tie may exchange weights, and should leave no user a gain: near the cost that curves do not pay.
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
-        weight = sum(r.factor * sum(r.v) for r in ranked)
-        pinned = self.at >= self.high * (1 - 1e-7)
+        weight = sum(r.factor * sum(r.v) for r in ranked)  # several terms share what is left in proportion to these
+        pinned = self.at >= self.high * (1 - 1e-7)  # at a limit, where more weight than the cost is free
         best: tuple[float, list[Float]] = np.inf, []
         # A solver may leave levels that should tie apart by what it calls 0; a wider tie costs its width in the bound.
         # None of 400 programs by CLARABEL and HiGHS needed more than the first.

@@ -121,7 +121,7 @@ def log_measure(objective: FairnessEfficiency, point: Point) -> float:
 def log_mean(levels: Float, w: Float, q: float) -> float:
     """The logarithm of the power mean of exponent q; NaN or minus infinity if a level of zero decides it."""
     powers = q * np.log(levels) + np.log(w)
-    top = powers.max()
+    top = powers.max()  # so that the largest exponential is 1
     return float((top + np.log(np.exp(powers - top).sum())) / q)
 
 
@@ -150,7 +150,9 @@ def tangent_of(program: Program, evidence: PlaneOptimum, tasks: Float) -> Tangen
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
         at = np.maximum(at, LEAST * at.max())
         mean_at = log_mean(at, w, q)
+        # dM/dz_j = w_j (z_j / M)^(q - 1), of homogeneity 0: levels in any unit
         gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - mean_at))
+        # Box-Cox of exponent 1 is z - 1, hence the constant
         linear = Form(curves=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
         factor *= np.exp((1.0 - q) * mean_at)
         top = Lagrangian(program, linear, multipliers, point)(factor)
@@ -182,7 +184,7 @@ class Ceiling:
         first, second = self.objective.exponents
         at, rise = np.array([EVEN, *self.lines]).T
         crossings = -(at[:, None] - at) / (rise[:, None] - rise)  # NaN and infinite of parallel lines: left out below
-        turns = -second * at / (rise * (first + second))
+        turns = -second * at / (rise * (first + second))  # where first * rise / (at + rise m) + second / m = 0
         tried = np.concatenate([[self.low, self.high], crossings.ravel(), turns])
         tried = np.unique(np.clip(tried[np.isfinite(tried)], self.low, self.high))
         means = at[:, None] + np.outer(rise, tried)

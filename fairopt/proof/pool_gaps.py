@@ -94,6 +94,7 @@ class Feasibility(NamedTuple):
 
     def scaled(self, factor: float) -> Feasibility:
         """The measures with all tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
+        # (low - t x) / low, of the user who has least of its bound, at 0 below it at first
         below_bound = 1.0 - (1.0 - self.below_bound) * factor if self.has_lower_bounds else 0.0
         return self._replace(load=self.load * factor, below_bound=below_bound)
 
@@ -207,6 +208,8 @@ class Corrections(NamedTuple):
         They rise from the lowest of their levels by the slack there and by what they hold beyond it. Users need no
         resource before their own, so as many rounds as resources are enough.
         """
+        # users of resource i rise by the part rise_i, of what they hold and of what fills it; that changes the slack of
+        # other resources by held_ik rise_i
         own, left = np.diag(self.held), slack
         for _ in own:
             rise = np.diag(self.excess) + np.where(abs(left) > rounding, left, 0.0)
@@ -333,6 +336,8 @@ class AlphaFairSums(NamedTuple):
 
     def scaled(self, factor: float, alpha: float) -> AlphaFairSums:
         """The measures with all tasks times a factor."""
+        # V(t z) = t^(1 - alpha) (V(z) + W / (1 - alpha)) - W / (1 - alpha) with a shift, and without one V(t z) = t^..
+        # V
         exponent, shift = 1.0 - alpha, self.weight * _shift(alpha)
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
@@ -475,5 +480,6 @@ def rounding_decides(program: Program, found: Bottlenecks) -> bool:
     if program.instance.n_users > MAX_USERS or program.term.share is None:
         return False
     with np.errstate(all="ignore"):
+        # an error of eps in the first level, times 1 / (part held) at each resource after it
         growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)
         return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)

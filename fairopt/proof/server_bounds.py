@@ -104,6 +104,7 @@ class LevelUnits(RowUnits):
         for _ in range(self.demands.n_servers):
             here = server[at]
             used = np.choose(here, limit_use.T) if isinstance(at, slice) else limit_use[at, here]
+            # the level that the user would have at this marginal utility; what it uses of the limit there
             wanted = target if w is None else (w[at] / marginal[at]) ** (1.0 / alpha)
             moves = np.flatnonzero(wanted * used > 1.0 + ROUNDING)
             if not len(moves):
@@ -196,6 +197,7 @@ def _lifted(units: RowUnits, tasks: Float) -> Float:
         load: Float = units.demands.all_loads(np.where(above, 0.0, tasks / units.per_level))
         return units.usable * (1 - 5e-14) - load
 
+    # each short user gets the same part of all that it could run in what is left, which others of them may need too
     room = np.maximum(left_for_others(tasks), 0.0).T * program.whole_capacities
     demands = program.instance.per_server_demands[short]
     fits = np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0).min(axis=2)
@@ -251,7 +253,7 @@ def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
     marginals, limit, floors = units.demands.cheapest(prices), float((units.usable * prices).sum()), units.floors
     best, counts = (np.inf, np.ones(len(floors))), marginals
     for _ in range(FLOOR_STEPS):
-        given = float((marginals - counts) @ floors)
+        given = float((marginals - counts) @ floors)  # the cost of those fixed at their lower bounds
         rest = np.maximum(limit - given + TERM_ROUNDING * (limit + given), 0.0)  # rounded up
         target = float(rest / counts.sum())  # NaN at zero prices
         if not target < best[0]:
@@ -270,7 +272,7 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     alpha, weights = term.alpha, point.weights / point.weights.sum()
     assert alpha is not None
     marginals, multipliers = units.marginal_utilities(prices, np.inf, weights, alpha)
-    majorant = kind.majorant(term.share, point)
+    majorant = kind.majorant(term.share, point)  # for its unit only: prices of one are in natural units times it
     assert majorant is not None
     with np.errstate(divide="ignore"):
         log_price = np.log(marginals / weights)

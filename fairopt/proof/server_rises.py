@@ -54,10 +54,11 @@ def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
     left = np.maximum(capacity * (1.0 - ROUNDING) - np.einsum("jsi,js->si", demands, tasks), 0.0)
     alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
     with np.errstate(all="ignore"):
-        level = total / alone / instance.weights[part, None]
+        level = total / alone / instance.weights[part, None]  # v_js / w_j, infinite where the user may not run
         gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
         for i in range(instance.n_resources):
             uses = demands[:, :, i] > 0
+            # only who runs here can be lowered here; its level is that of all its tasks
             top = np.where(uses & (tasks > 0), level, 0.0).max(axis=0)
             reach = np.maximum(top / level - 1.0, 0.0) + left[:, i] / (demands[:, :, i] * total)
             gain = np.where(uses, np.minimum(gain, reach), gain)

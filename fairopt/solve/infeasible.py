@@ -99,6 +99,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     limited = np.flatnonzero(np.isfinite(instance.task_limits))
     for i, resource in enumerate(instance.resources):
+        # a resource on all servers is one group: which server is short of it depends on where tasks are put
         rows = np.arange(instance.n_servers) * instance.n_resources + i
         rows = rows[np.isin(rows, program.capacity_rows)]
         if len(rows):
@@ -153,6 +154,7 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
 
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
     """Whether all conditions can hold together; True if no solver can tell."""
+    # one after the other: what one solver gives up on the next may decide
     for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
         if status.startswith("infeasible"):
             return False
@@ -290,7 +292,7 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
 def _level(low: cp.Expression, high: cp.Expression) -> tuple[Float, str]:
     """The constant in ``low <= high``, and whether it is a lower ("least") or an upper bound ("most") of the rest."""
     room, zero = high - low, np.zeros((high - low).shape)
-    if room.is_affine():
+    if room.is_affine():  # its value at zeros is the constant
         with values_kept(room.variables()):
             for variable in room.variables():
                 variable.save_value(np.zeros(variable.shape))

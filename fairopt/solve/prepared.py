@@ -120,7 +120,7 @@ class Prepared:
             verbose=verbose,
             start=self._start,
         )
-        self._start = allocation.evidence_prices
+        self._start = allocation.evidence_prices  # None without: the next call then starts as any other
         return allocation
 
     def __repr__(self) -> str:

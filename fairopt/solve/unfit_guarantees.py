@@ -68,13 +68,14 @@ def lowest(program: Program) -> Lowest:
     for limits in program.constraints:
         if isinstance(limits, KeptLimits):
             within += [one.rows for one in program.rows_of(limits) or ()]
-    what = " and ".join(dict.fromkeys(str(block) for block in kept))
+    what = " and ".join(dict.fromkeys(str(block) for block in kept))  # each once, though two may print alike
     return Lowest(low, users, [Rows(-pairs.totals[users], -low[users]), *teams], within, what)
 
 
 def highest_part(program: Program, within: Sequence[Rows], floors: Sequence[Rows]) -> Largest | None:
     """The largest part, at most 1, of all floors at once that fits within rows: the last unknown."""
     n = len(program.pairs)
+    # a program of its own, since floors of users are bounds in others: (a_k, -b_k) (x, t) >= 0, each in units of b_k
     scale = np.where(program.most > 0, program.most, 1.0)[program.pairs.user]
     parts = [Rows(sp.hstack([one.per_task, sp.csr_array(-one.right[:, None])]), unit=-one.right) for one in floors]
     return largest(np.append(np.zeros(n), 1.0), [*within, *parts], scale, high=np.append(np.full(n, np.inf), 1.0))

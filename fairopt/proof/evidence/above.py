@@ -69,7 +69,7 @@ class AboveBase(Evidence):
             bounds = NumberBounds(program)
             z, weights = bounds.at(tasks), bounds.numbers.weights
             levels = z / weights
-            lowest = int(np.argmin(levels))
+            lowest = int(np.argmin(levels))  # max-min is fixed by what fixes the lowest level
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
             paid[lowest] = 1.0  # it is at its limit, or
             for dual in duals:

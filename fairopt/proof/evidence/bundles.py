@@ -76,7 +76,7 @@ class SolvedBundles(Evidence):
         assert isinstance(cone, BundleConeModel) and bundles is not None
         program, (form, factor) = cone.program, cone.maximand
         cone.save_point(bundles, tasks)
-        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
+        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}  # unknowns are about 1 by their units
         blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
         top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
 
@@ -88,6 +88,7 @@ class SolvedBundles(Evidence):
 
         gap, assumed = conic_gap(form, cone.all_constraints, cone.unknowns, top, at, relative)
         prices = None
+        # under other constraints prices of capacities alone are no derivatives; of a transform they have no units
         if not cone.rest and factor is not None:
             whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
             prices = np.zeros(whole.size)

@@ -83,6 +83,7 @@ class ExactData:
             loads[j, s] = {(s, i): d for i, d in enumerate(exact.per_server_demands[j, s]) if d}
         room = exact.capacities * exact.counts[:, None] * np.array([Fraction(float(x)) for x in program.usable])
         usable = {(s, i): units for s, row in enumerate(room) for i, units in enumerate(row)}
+        # bounds and reserves of a program are floats already; `rounded_condition` says whose
         high = [None if x == np.inf else Fraction(float(x)) for x in program.high]
         low = [Fraction(float(x)) for x in program.low]
         return cls(loads, usable, per_task, low, high, program.rows.further_in_fractions())
@@ -130,6 +131,7 @@ class ExactData:
             unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), of_pairs.get((j, s), Fraction(0)))
             unit /= self.per_task[j]
             cost[j] = min(cost[j], unit) if j in cost else unit
+        # p'u + y'b, against sum_j v_j z_j below
         worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
         worth += sum((y * self.further[k][1] for k, y in charges.items()), Fraction(0))
         # equality in fractions: prices of another point, or of the same one in floats, prove nothing
@@ -162,6 +164,7 @@ def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tas
     """The largest relative difference of the levels of tasks by pair from exact levels."""
     pairs = zip(program.pairs.user.tolist(), program.pairs.server.tolist(), tasks.tolist(), strict=True)
     own = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
+    # a level that should be 0 is off by all of itself
     apart = [abs(own[j] - z) / z if z else Fraction(own[j] > 0) for j, z in levels.items()]
     return float(max(apart, default=Fraction(0)))
 

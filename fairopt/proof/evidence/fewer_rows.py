@@ -50,7 +50,7 @@ class FewerRows(Evidence):
         made = [list(rows) for rows in self.made]
         if "loaded" in held:
             return held | {"loaded": {"kind": self.kind, "made": made, "found": held["loaded"]}}
-        if held["kind"] not in ("duals", "level duals"):
+        if held["kind"] not in ("duals", "level duals"):  # by name, and not by position among the rows of a program
             return held
         return {name: held[name] for name in ("why",) if name in held} | {
             "kind": self.kind,

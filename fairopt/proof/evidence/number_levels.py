@@ -42,6 +42,7 @@ class NumberLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
+        # numbers of another program, such as one with fewer rows, would be read by position
         sizes = {(len(dual.prices), len(dual.further)) for dual in self.duals}
         return program.term.is_order and sizes <= {(len(program.usable_rows), n_further(program))}
 
@@ -54,6 +55,7 @@ class NumberLevels(Evidence):
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         labels, levels = program.term.share._names(program.instance), []
         for dual in self.duals:
+            # only what is paid and fixed is written, by name
             paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
             entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
             entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}

@@ -64,7 +64,7 @@ class UserPrices(PlaneOptimum):
         return self.program is program and program.single and not program.rest
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        near, tasks = tasks, conditions.repair(program, tasks)
+        near, tasks = tasks, conditions.repair(program, tasks)  # responses are searched from the point as proposed
         gap, prices = judge_user_prices(program, self.prices, near, tasks)
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
 
@@ -81,7 +81,7 @@ class UserPrices(PlaneOptimum):
         total = fixed_sum(program)
         if total is not None:
             c = program.pairs.of(program.term.share.coefficients(program.instance))
-            multipliers.pair_cost = (self.of_sum / total) * c
+            multipliers.pair_cost = (self.of_sum / total) * c  # the row sum c x / total == 1, at its price
             multipliers.constant, multipliers.constant_size = self.of_sum, abs(self.of_sum)
         (term,) = powers.curves
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
@@ -249,6 +249,7 @@ class Prices(Evidence):
         for one, y in self.rows:
             out.charge_rows(one.rows, y)
         for block, times in self.kept:
+            # t (g(x) - level) >= 0 with g at most its majorant; a level without one is left out, which is a price of 0
             majorant = block.objective.majorant(point) if block.objective.majorant_is_natural else None
             if majorant is not None:
                 out.extra += ((Form().plus(majorant, 1.0), times),)

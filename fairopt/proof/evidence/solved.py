@@ -145,6 +145,8 @@ class Solved(PlaneOptimum):
 
         They are in natural units of these, per unit of the majorant of the objective.
         """
+        # as if a solver had left them: natural multipliers in the scale of the model's rows, of which judging knows one
+        # way
         cone, scale = ConeModel(program), program.units[program.pairs.user]
         of_rows, of_levels = {id(one.rows): y for one, y in rows}, {id(block): times for block, times in kept}
         duals = list[Dual]()
@@ -223,7 +225,7 @@ class Solved(PlaneOptimum):
                 out.extra += ((Form().plus(majorant, 1.0), times),)
                 out.constant -= times * block.level
                 continue
-            cone = self.written.model
+            cone = self.written.model  # from here on only CVXPY knows the constraint: its tangent at the tasks
             others = [own.variable for own in cone.model.own.held.values()]
             with values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
@@ -273,6 +275,7 @@ class Solved(PlaneOptimum):
         majorant = objective.majorant(point)
         assert majorant is not None
         per, value = natural_units(program, majorant, point, unit), majorant.value(point)
+        # two programs at most, and the second only if the first leaves more than a reader can take
         for near in NEAR:
             try:
                 supported = supporting(program, tasks, near)
@@ -342,6 +345,7 @@ class Solved(PlaneOptimum):
     def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
         if self.stands_in:
             return None
+        # a row without a price is in no bound: the program without it has the same one, and smaller files
         kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
         left: dict[ManyRows, Float] = {}
         for block, _, values, _ in self.duals:
@@ -415,6 +419,7 @@ class Solved(PlaneOptimum):
         line: dict[str, Any] = {}
         if term.measure is not None and term.alpha is None:
             line = _touching(program, term.measure, scaled, tasks)
+            # prices of h times M / b_1 are those of M: d h = b_1 dM / M at a fixed mean
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
         ranked = sum(map(_is_ranked, program.objective.terms()))
         mixtures, of_kept = scaled.lagrangian.mixtures(scaled.factor), list[list[Float]]()
@@ -702,7 +707,7 @@ def _touching(program: Program, measure: FairnessEfficiency, scaled: Scaled, tas
     if not levels.any():
         raise ValueError("nobody runs anything, where evenness is not defined")
     size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
-    slope = -second * size / (first * float(levels @ w))
+    slope = -second * size / (first * float(levels @ w))  # of M along which h = b_1 log M + b_2 log m does not change
     relative = (c.T / (point.weights * size)).T
     charged = scaled.lagrangian.multipliers.times(scaled.factor / first)
     charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
@@ -747,6 +752,7 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
     charged = out.times(scale)
     joint = evidence.charged_jointly([(one, scale * values) for one, values in rows], tasks, of_others)
+    # an infinite constant must stay if the objective has slopes by variables: without their rows nothing bounds them
     if np.isfinite(joint.constant) or of_others:
         charged.plus(joint)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)

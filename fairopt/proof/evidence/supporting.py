@@ -86,7 +86,7 @@ class Supporting:
     def __init__(self, program: Program, tasks: Float, near: float) -> None:
         self.program, self.pairs, self.tasks, self.point = program, program.pairs, tasks, program.point(tasks)
         total, width = self.pairs.sum(tasks), near * program.most
-        self.low = np.maximum(program.low, np.nan_to_num(total - width, nan=0.0))
+        self.low = np.maximum(program.low, np.nan_to_num(total - width, nan=0.0))  # inf * 0 of a user without room
         self.high = np.minimum(program.most, total + np.where(program.most > 0, width, 0.0))
         self.usable = program.usable_rows
         self.prices = cp.Variable(len(self.usable), nonneg=True)
@@ -114,7 +114,7 @@ class Supporting:
         for curve in form.curves:
             of = curve.slopes(curve.at(self.point))
             slopes += of[self.number(curve)] * self.pairs.of(curve.c)
-        constant = plain.value(self.point) - float(slopes @ self.tasks)
+        constant = plain.value(self.point) - float(slopes @ self.tasks)  # l_0 of l = value + slopes (x - tasks)
         if not np.isfinite(slopes).all():
             raise ValueError("a user has no share")
         return _Slopes(constant, slopes, form.ranked)
@@ -131,7 +131,7 @@ class Supporting:
         for term in form.ranked:  # doubly stochastic mixtures of the weights
             at, number, c = term.at(self.point), self.number(term), self.pairs.of(term.c)
             n = len(at)
-            base = np.bincount(number, c * self.tasks, minlength=n)[:n] - at
+            base = np.bincount(number, c * self.tasks, minlength=n)[:n] - at  # of a surplus; 0 up to rounding otherwise
             orders = cp.Variable((n, n), nonneg=True)
             self.conditions += [cp.sum(orders, axis=k) == times * term.factor for k in (0, 1)]
             mixture = orders @ padded(term.v, n)

@@ -49,6 +49,7 @@ class Tangents(Evidence):
 
     def applies(self, program: Program) -> bool:
         """Whether it is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
+        # each part is a program of its own: a cut of other constraints would prove a line of another feasible set
         measure = program.term.measure
         if measure is None or measure.beta == 1:
             return False

@@ -86,7 +86,7 @@ class Sorted(_OfNumbers):
         """The permutation of v with the largest weight on the user of the smallest reach."""
         v = np.zeros(len(reach))
         given = min(len(reach), len(self.v))
-        v[np.argsort(reach)[:given]] = self.v[:given]  # at no costs levels are at their limits: the smallest counts most
+        v[np.argsort(reach)[:given]] = self.v[:given]  # without costs all are at their limits
         return v * self.factor
 
     def cheapest(self, cost: Float, low: Float, high: Float) -> Float:

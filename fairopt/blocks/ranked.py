@@ -69,7 +69,8 @@ def _cheapest(smallest: Float, cost: Float, node: Indices, base: Indices) -> Boo
     place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(node)))
     rank = np.arange(len(node)) - starts[place] + 1
     paid = np.cumsum(cost)
-    paid -= (paid[starts] - cost[starts])[place]
+    paid -= (paid[starts] - cost[starts])[place]  # sums within each node
+    # G(base + r) - G(base) - cost of the r cheapest, convex less concave: the best r is looked for among all
     gain = smallest[base[node] + rank] - smallest[base[node]] - paid
     most = np.maximum.reduceat(gain, starts)
     best = np.maximum.reduceat(np.where((gain == most[place]) & (gain > 0), rank, 0), starts)

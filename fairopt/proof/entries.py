@@ -72,7 +72,7 @@ class Named:
             place = self.place(program, one.block, one.name)
             if place is None or one.rows.labels is None:
                 continue
-            for r in np.flatnonzero(values).tolist():
+            for r in np.flatnonzero(values).tolist():  # a row that is not named has the multiplier 0
                 key = place, label_of(one.rows.labels[r])
                 rows[key] = rows.get(key, 0.0) + float(values[r])
         for block, value in kept:
@@ -103,7 +103,7 @@ class Named:
     def _rows_of(self, program: Program, block: Constraint) -> Sequence[BlockRows]:
         """The rows of a constraint, or those that a program has of it."""
         made = [c for c in program.constraints if isinstance(c, MadeRows) and c.block is block]
-        if isinstance(block, ManyRows) and not made:
+        if isinstance(block, ManyRows) and not made:  # n(n - 1) rows are not written out to find a few
             return ()
         return program.rows_of(made[0] if made else block) or ()
 
@@ -147,7 +147,7 @@ def _collect(entry: Any, pairs: dict[Place, dict[Any, None]]) -> None:
         for place, label, _ in entry.get("rows") or ():
             if not isinstance(label, str) and len(label) == 2:
                 pairs.setdefault(place, {})[label_of(label)] = None
-        for key, one in entry.items():
+        for key, one in entry.items():  # levels, lines and ends hold rows of their own
             if key not in ("rows", "loaded"):
                 _collect(one, pairs)
 

@@ -127,6 +127,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
             if rows is not None:
                 dual = conditions.dual_values(condition)
                 multipliers.charge(rows, dual, full.ravel(order="F")[place], place=place)
+            # prices are reported if the user left the constraint of capacities as it was
             is_capacity = getattr(condition, "label", None) == "capacity"
             if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
                 prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
@@ -223,6 +224,7 @@ def _gap_of_tasks(
         slopes = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         cost, size = multipliers.pair_cost - slopes, np.abs(slopes)
         rounding = TERM_ROUNDING * (size if multipliers.size is None else size + multipliers.size)
+        # cheapest server less slope, rounded down; who gains runs all that it can, others their lower bounds
         least = program.pairs.min(cost - rounding)
         reach = np.where(least < 0, program.most, program.low)
         excess = multipliers.constant - float(least @ reach) - float(slopes @ tasks)
@@ -247,7 +249,7 @@ def _gap_by_conic_dual(
     The ``expression`` is the problem's objective without constants.
     """
     unit = unit or 1.0
-    scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
+    scale = unit if isinstance(problem.objective, cp.Maximize) else -unit  # so that the value is about 1
     form, value = expression / scale, float(expression.value) / scale
     return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
 
@@ -301,7 +303,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
     capacity = program.whole_capacities.ravel()
     bundles = np.maximum(np.asarray(variable.value, dtype=float), 0.0) * can_hold(program)
-    total = bundles.sum(axis=0)
+    total = bundles.sum(axis=0)  # repair, as of tasks: each resource of a server is scaled down to its capacity
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
     run = tasks_in_bundles(instance, table)

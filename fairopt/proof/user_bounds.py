@@ -42,7 +42,7 @@ def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float
     if tangent is None:
         return np.inf, prices
     majorant, slopes = tangent
-    charged = Multipliers(prices, -slopes, size=np.abs(slopes))
+    charged = Multipliers(prices, -slopes, size=np.abs(slopes))  # slopes are negative costs of pairs
     return _gap(program, tasks, Lagrangian(program, majorant, charged, program.point(tasks))(1.0)), prices
 
 
@@ -67,7 +67,7 @@ def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) 
         cost = demands.costs(prices, users) / per_level[users]
         cost -= table[users] + TERM_ROUNDING * (cost + np.abs(table[users]))  # rounded down
         net[users] = cost.min(axis=1)
-    limit = (1.0 + TERM_ROUNDING) * float((units.usable * prices).sum())
+    limit = (1.0 + TERM_ROUNDING) * float((units.usable * prices).sum())  # p'r, of nonnegative terms
     top = rounded_up_sum(best_response(net, [], program.low, program.most), majorant.constant + limit)
     return _gap(program, tasks, top), by_row
 

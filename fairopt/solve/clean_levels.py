@@ -13,7 +13,8 @@ Levels that a solver left 1e-8 below their bound are raised to it at the cost of
 curved constraints move by the root of that.
 
 The methods do this and not the gate, which takes prices as they are. Where nothing later depends on it, or a level's
-costs do not differ, nothing is changed. Of 400 small leximins, half of them under a norm, all were certified without.
+costs do not differ, nothing is changed. It is needed rarely: 400 small leximins, half of them under a norm, were
+certified without, and one of the tests' is not, beside a constraint that adds conditions by `model.require`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def raised_to_bounds(
         rise = np.ones(len(later))
         rise[mine] = np.minimum(bound, levels.limits[mine]) / values[mine]
         tasks, paying = tasks * rise[pairs.user], later[pairs.user]
+        # who rises takes from users of later levels, each server's in proportion
         load = pairs.loads @ np.where(paying, tasks, 0.0)
         over = np.maximum(pairs.loads @ tasks - program.usable_rows, 0.0)
         part, most = np.divide(over, load, out=np.zeros(len(load)), where=load > 0), np.zeros(len(pairs))
@@ -98,6 +100,7 @@ def _depends_on_noise(levels: LevelsAtPrices, c: LevelCosts) -> bool:
     This is the case if a user has part of its level at nearly, but not exactly, its smallest cost, or if a user of a
     later level has some at a positive cost.
     """
+    # without users above the level nobody takes what noise would close to them
     above, used = _above(levels, c), _at_least_cost(levels, c) & np.isfinite(c.pair_cost)
     nearly = used & (c.pair_cost - np.maximum(c.cost, 0.0)[levels.user] > EQUAL * c.cost_size)
     paid = c.pair_cost > (EQUAL * c.cost_size if c.further else 0.0)
@@ -123,12 +126,13 @@ def _polished(levels: LevelsAtPrices, c: LevelCosts) -> LevelDual:
         active = np.bincount(further.cone_of_row, level_dual.dual != 0, slopes.shape[1]) > 0
         multipliers = np.concatenate([multipliers, active])  # factors of each cone's multipliers
         by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
-    some = np.flatnonzero(multipliers)
+    some = np.flatnonzero(multipliers)  # a price of 0 stays 0: changes are in parts
     free = used & (c.pair_cost <= TIE * c.cost_size) if c.further else np.zeros(len(used), dtype=bool)  # of cost zero
     tied = np.flatnonzero(used & (c.cost > 0)[levels.user] & ~free)
     tied = tied[np.lexsort((-levels.pair_levels[tied], levels.user[tied]))]
     first = np.diff(levels.user[tied], prepend=-1) != 0  # the pair of each user's largest part
     first_of_user = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
+    # rows of D: a pair's cost less that of its user's first pair, relative to the user's cost
     costs = sp.csr_array(by_unit[tied][:, some] / (levels.per_task * c.cost[levels.user])[tied, None])
     zero = sp.csr_array(by_unit[free][:, some] / (levels.per_task * c.cost_size)[free, None])
     total = np.maximum(np.asarray(abs(to_others).sum(axis=1)).ravel(), TINY)

@@ -96,7 +96,7 @@ def refuse_unfit(program: Program) -> None:
     if not any(isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase)) for block in program.constraints):
         return
     low = lowest(program)
-    if low.of_pool(program):
+    if low.of_pool(program):  # sums are exact to 1e-12, and name each resource that is short
         _refuse_on_pool(program, low)
     else:
         _refuse_on_servers(program, low)
@@ -157,7 +157,7 @@ def _in_conflict(
     By complementary slackness it is those whose lower bounds, of users and then of teams, are ``worth`` something. Of a
     team with a guarantee of what is ``scarce`` that is named.
     """
-    least = USED * max(float(some.max(initial=0.0)) for some in worth)
+    least = USED * max(float(some.max(initial=0.0)) for some in worth)  # less is noise of the program's multipliers
     by_team: dict[str, list[tuple[float, str]]] = {}
     if len(worth) > 1:
         floors = [(team, floor.units) for team, floor in team_floors(instance).items()]

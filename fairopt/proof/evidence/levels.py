@@ -56,6 +56,7 @@ class LevelDuals(Evidence):
         return program.term.is_order and of_program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        # who has only what rounding leaves has nothing, or would be a level of its own that no prices fix
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
         cone, variables, of_blocks = None, dict[str, Float](), None
@@ -93,6 +94,7 @@ class LevelDuals(Evidence):
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         rows, n = len(program.usable_rows), program.instance.n_users
+        # without multipliers of further constraints, which no model is then built for
         free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
         further = None if free else further_conditions(ConeModel(program, read.solver))
         shapes = {"dual": (0,), "sizes": (0,)}
@@ -121,7 +123,7 @@ class LevelDuals(Evidence):
                 dual, sizes = np.zeros(further.right.shape), np.zeros(0)
                 for one, at in further.rows:
                     y = given.get((one.block, one.name))
-                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)
+                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)  # as rows are scaled there
             holdings.append(LevelDual(as_indices(level["users"], n), price_rows(program, level), dual, sizes))
         return cls(holdings, written, price_rows(program, held) if "prices" in held else None, further)
 

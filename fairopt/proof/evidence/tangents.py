@@ -125,6 +125,7 @@ class Lines(Evidence):
         with np.errstate(all="ignore"):
             for levels, slope, prices in self.lines:
                 gradient = np.exp((q - 1) * (np.log(levels) - plane.log_mean(levels, w, q)))
+                # sign * (M - slope m) <= top: M is below its gradient, above for q > 1
                 top = self._most(prices, point, sign * w * (gradient - slope), w * (gradient + abs(slope)))
                 if np.isfinite(top):
                     lines.append(plane.Line(sign * top / unit, slope))

@@ -4,15 +4,18 @@ With q = 1 - beta, ``P = sum_j w_j z_j^q``, the power mean M of exponent q, and 
 
     f = sgn(1-beta) P^(1/beta) S^(lam - q/beta),   log abs(f) = first * log M + second * log m + const.
 
-An increasing transform is concave if beta > 0 and the emphasis l = lam sgn(1-beta) is at least a = abs(q) / beta: h = a
-log M + (l - a) log S. At l = a it is alpha-fairness with alpha = beta (`AlphaFairPlane`), at beta = 1 the sum; outside
-it is neither concave nor free of local maxima, and the optimum is searched along S (`fairopt.proof.plane_bound`).
-Propositions 3.8 and 3.9, docs/methods/objectives.md.
+An increasing transform is concave if beta > 0 and the emphasis l = lam sgn(1-beta) is at least a = abs(q) / beta:
+
+    h = a log M + (l - a) log S.
+
+At l = a it is alpha-fairness with alpha = beta (`AlphaFairPlane`), at beta = 1 the sum. Below, and for beta < 0, it may
+have several local maxima, and the optimum is searched along S (`fairopt.proof.plane_bound`). Propositions 3.8 and 3.9,
+docs/methods/objectives.md.
 
 The majorant bounds h and not f: ``log S`` by its tangent, and for q < 0 ``log P`` by Jensen's inequality with weights
-pi_j proportional to w_j z_j^q, which makes it a sum of logarithms (Bound 7.2, docs/methods/cone.md). Floats: P
-may overflow at large beta, so that everything is in logarithms, and slopes are of shares over their means.
-That l is at its edge is decided up to 1e-12, since lam = (1-beta)/beta is rounded.
+pi_j proportional to w_j z_j^q, which makes it a sum of logarithms (Bound 7.2, docs/methods/cone.md). Floats: P may
+overflow at large beta, so that everything is in logarithms, and slopes are of shares over their means. Whether l is on
+the edge is decided up to 1e-12, since lam = (1-beta)/beta is rounded.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 With the ratios ``g_ji = d_ji / C_i`` of demands and total capacities a task of user j has the share
 
-    Tasks 1    DominantShare max_i g_ji    KDominantShare product of the k largest g_ji    PNormShare (sum_i
-    g_ji^p)^(1/p) ResourceShare g_ji of one i    StandAloneShare 1 / H_j    ThroughputShare n r_js / (R_j f_j)
+    Tasks            1                                 ResourceShare     g_ji of one i
+    DominantShare    max_i g_ji                        PNormShare        (sum_i g_ji^p)^(1/p)
+    KDominantShare   product of the k largest g_ji     StandAloneShare   1 / (tasks alone on the whole cluster)
 
-(docs/methods/shares.md). Coefficients by server, (n_users, n_servers), are for demands or rates that differ there. A
-share is written twice: in floats (`per_task`) and in fractions (`exact_per_task`), for exact answers; the checker has
-it a third time, in code of its own. Definitions in polynomials (`conditions`) are for `prove`.
+and `ThroughputShare` what it runs per time over that on an equal slice (docs/methods/shares.md). Coefficients by
+server, (n_users, n_servers), are for demands or rates that differ there. A share is written twice: in floats
+(`per_task`) and in fractions (`exact_per_task`), for exact answers; the checker has it a third time, in code of its
+own. Definitions in polynomials (`conditions`) are for `prove`.
 
 Floats: ratios lie within 1e-120 to 1e120, and products of two may not be floats with all their digits, which is refused
 by name (`SMALLEST`). A norm is of ratios over the largest, so that no power overflows. Coefficients are computed once
@@ -660,7 +662,7 @@ class PNormShare(Share):
         out = np.empty(ratios.shape[:-1], dtype=object)
         for place in np.ndindex(out.shape):
             some, p = [r for r in ratios[place] if r], instance.in_fractions.parameter(self.p)
-            if len(some) > 1 and width is None:
+            if len(some) > 1 and width is None:  # the norm of one number is that number
                 raise OutOfDomain(f"{self} has roots as coefficients")
             out[place] = norm(some, p, width or Fraction(1)) if some else Fraction(0)
         return out

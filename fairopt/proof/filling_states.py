@@ -103,6 +103,7 @@ class _Tree:
         for k, above in enumerate(self.parents[1:], start=1):
             self.children[above].append(k)
         self.ratios = instance.ratios[self.users]
+        # at level l a user has the dominant share l w_j: l w_j / max_i g_ji tasks
         self.per = np.array(own, dtype=float) / self.ratios.max(axis=1)
 
     def sums(self, of_users: Float) -> Float:
@@ -188,6 +189,7 @@ class _Confirmation:
                 else:
                     prices[where, i] += p
             least = np.where(eligible, demands @ prices.T + charged, np.inf).min(axis=1)
+            # the most that all can be worth: capacities, limits, and those that earn more than they cost, at their most
             worth = (prices * room).sum() + limited + np.where(earns > least, (earns - least) * most, 0.0).sum()
             if not worth > 0:
                 raise _Unconfirmed("a row has no prices")
@@ -251,12 +253,13 @@ class _Confirmation:
     def look(self, tasks: Float, rising: Bool, clock: Float | None = None) -> _Look:
         """The branches at tasks; at the levels of ``clock``, else at those of the lowest children that can rise."""
         tree, size = self.tree, len(self.tree.names)
+        # stopped users count as they are, those that can rise at the level of their branch
         still = np.where(rising, 0.0, tasks)
         vector = tree.sums_of_own(tree.ratios * still[:, None])
         per_level = tree.sums_of_own(tree.ratios * np.where(rising, tree.per, 0.0)[:, None])
         level, height = np.full(size, np.inf), np.zeros(size)
         np.minimum.at(level, tree.parent[rising], (tasks / tree.per)[rising])
-        free, can = ~self.full[: self.m], tree.any_below(rising)
+        free, can = ~self.full[: self.m], tree.any_below(rising)  # full resources are no dominant ones any more
         for k in range(size - 1, -1, -1):  # from the leaves: parents come first
             mine = tree.children[k]
             if can[k]:
@@ -298,7 +301,7 @@ class _Confirmation:
 
     def _fill(self, full: Sequence[int], before: Float, step: _Step) -> None:
         """Confirm which rows become full, and stop their users."""
-        load = self.taken + self.uses.T @ self.tasks
+        load = self.taken + self.uses.T @ self.tasks  # by resource and row, in parts of what there is
         new = np.zeros(len(load), dtype=bool)
         new[list(full)] = True
         if (new & self.full).any() or len({*full}) < len(full) or any(r < 0 for r in full):

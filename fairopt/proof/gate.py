@@ -294,6 +294,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     program = tiers[0][0] if tiers else program_class(objective)(instance, tiers_of(objective)[0], policy.constraints)
     if program.empty:
         return ""
+    # of the first tier: later ones are in fractions given the earlier ones exactly, and in floats less a tolerance
     first, (tasks, bundles) = tiers[0][1] if tiers else None, _gathered(program, table, held)
     if held is not None:
         if first is None or first.evidence is None:
@@ -487,6 +488,7 @@ def whole(
             variables = conditions.variables_at(own, tasks)
         if not first.empty:
             value = 0.0 if first.nobody_rises else first.objective.stated(first.point(first.gather(table)))
+            # of leximin by level: whole tasks may lose much of a low level and little of the sum
             losses = [_lost(program, answer, table) for program, answer in judged]
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]
@@ -550,7 +552,7 @@ def of_equilibrium(
     """
     method, value = "empty", 0.0
     part = instance.task_limits > 0
-    if part.any():
+    if part.any():  # users with a limit of 0 take no part, and have no level
         method, some = "per-server water-filling", instance if part.all() else taking_part(instance, part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain if gap is None else gap
@@ -567,7 +569,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
     """
     from fairopt.proof import filling_states as hierarchy
 
-    merged, value, note = instance.merged(), 0.0, ""
+    merged, value, note = instance.merged(), 0.0, ""  # evidence is of classes of servers, as the filling saw them
     gap, short, method = np.inf, 0.0, "hierarchical filling"  # an error below leaves the gap infinite
     if not (instance.task_limits > 0).any():
         gap, method = 0.0, "empty"

@@ -167,11 +167,13 @@ class LevelsAtPrices:
         c = share.coefficients(instance)
         self.by_server = c.ndim == 2
         per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(share)
-        self.per_task = self.pairs.of(c) / per_user[self.user]
+        self.per_task = self.pairs.of(c) / per_user[self.user]  # c_js / (w_j level)
         if not self.by_server:
             per = c / per_user
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
         else:
+            # a share that differs by server has no level at a bound on tasks: most on the best, and within what fits
+            # alone
             best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
             alone = np.where(instance.eligible, c * instance.derived.tasks_alone_within(program.usable), 0.0).sum(
                 axis=1
@@ -203,8 +205,9 @@ class LevelsAtPrices:
                 self.at_proved_level(c, rise), np.minimum(rise, self.remaining_part(c, slack) * SLICE), rise
             )
             lower, at_level = values < c.level * (1 - ABOVE), mine[values[mine] >= c.level * (1 - ABOVE)]
+            # before this level's own bounds are known, by users below it, who have had theirs
             displaced = self.displaced(np.where(lower & ~self.given_lower, excess, 0.0))
-            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()
+            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()  # all could rise by slack / spent
             to_level = c.level / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_level))[mine]
             by_prices[mine] = np.minimum(by_prices, rise)[mine]
@@ -537,9 +540,9 @@ class LevelsAtPrices:
             c, held = self.judged[k], by_level == k
             mine, most = users[held], load[held]
             pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])
-            order = np.argsort(pays / most)
+            order = np.argsort(pays / most)  # the greedy order of a fractional knapsack is optimal
             pays, most = pays[order], most[order]
-            before = np.cumsum(pays) - pays
+            before = np.cumsum(pays) - pays  # what those in front have paid
             room = np.maximum(c.slack + c.rounding - before, 0.0)
             total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
         return total

@@ -192,6 +192,7 @@ class NumberBounds:
         """The bound V on the sum of the numbers at their prices, rounded up."""
         program, charged = self.program, self.charges(dual)
         gain = -self.pairs.min(self.reduced_costs(dual, charged))
+        # of each user the largest total where a task gains, its lower bound where it costs
         parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
         limit, constant = float(charged.prices @ program.usable_rows), charged.constant
         if self.numbers.base is not None:

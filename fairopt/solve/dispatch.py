@@ -130,6 +130,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
     """The tiers of a policy and their answers, up to the first that is not certified."""
     program_of = program_class(policy.objective)
     tiers = tiers_of(policy.objective)
+    # bundles have two methods of their own; others would see a program without tasks
     if program_of is BundleProgram and settings.method not in ("auto", "cone", "closed"):
         raise OutOfDomain(
             f"{settings.method} is {exact_for(settings.method)}; {policy.objective} decides bundles; use method='auto'"
@@ -148,7 +149,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
                 program.before = program.gather(before.expand(answer.tasks))
             answer = ask(program, replace(settings, last_tier=k + 1 == len(tiers)))
         judged.append((program, answer))
-        if not answer.ok:
+        if not answer.ok:  # later tiers would keep what is not an optimum
             break
         if k + 1 < len(tiers) and not program.empty:
             constraints += kept_bases(objective)
@@ -312,6 +313,7 @@ def narrow(program: Program, earlier: Iterable[tuple[Program, Answer]]) -> None:
             continue
         slopes = table.toarray()[0] * (block.level / right[0])
         reduced = np.asarray(pairs.loads.T @ prices) - slopes
+        # p'C + sum of what pairs of negative reduced cost could gain, less the level
         slack = float(prices @ program.usable_rows - block.level + np.maximum(-reduced, 0.0) @ most)
         reach = np.full(len(reduced), np.inf)
         np.divide(max(slack, 0.0), reduced, out=reach, where=reduced > 0)

@@ -2,8 +2,8 @@
 
 Rows ``a_k x >= b_k`` of users and teams are scaled to parts t_k of them. All of a group rise together, and at
 
-    max t <= 1   under   a_k x >= t b_k of those that rise,  a_k x >= t_k b_k of those that stopped,  capacities,
-    limits,
+    max t <= 1   under   a_k x >= t b_k of those that rise,   a_k x >= t_k b_k of those that stopped,
+                         capacities and limits,
 
 those with a positive multiplier cannot rise further: they stay at t, and the others go on. This is max-min fairness of
 the parts, a program for each level; on one pool with users only it is water-filling (`_parts_on_pool`). With an order

@@ -237,7 +237,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # the same under EnvyFree, where users rise along points without envy
         "water-filling",
         "",
         lambda program, _: program.single and bool(program.rest) and at("pool.envy:envy_free_applies")(program),
@@ -257,7 +257,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # ordered weights on a pool, by cutting planes in prices
         "prices",
         "",
         lambda program, _: program.single and at("pool.ordered:ordered_applies")(program),
@@ -265,7 +265,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # alpha-fairness and max-min on servers, by an interior point in prices
         "prices",
         "",
         lambda program, _: (
@@ -284,8 +284,9 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
+    # a total that nothing couples is a program for each server
     Method("linear", "", of_program("cluster.totals:totals_apply"), at("cluster.totals:solve_totals"), only_speed=True),
-    Method(
+    Method(  # sums of one function per user on a pool, where closed forms end
         "prices",
         "",
         lambda program, _: (
@@ -299,7 +300,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # and on servers
         "prices",
         "",
         lambda program, _: _number_on_servers(program) and at("cluster.alpha_fair:sum_on_servers_applies")(program),
@@ -321,7 +322,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # leximin of teams or above a base: no other method has it
         "levels",
         "",
         lambda program, _: (
@@ -355,7 +356,7 @@ TABLE += [
         takes_solver=True,
         by_cones=True,
     ),
-    Method(
+    Method(  # leximin level by level, under any constraints
         "cone",
         "",
         lambda program, _: _levels_of_users(program),
@@ -370,7 +371,7 @@ TABLE += [
         at("numbers.leximin:solve_leximin_of_numbers"),
         under=("cone",),
     ),
-    Method(
+    Method(  # what rounding of a solver's levels leaves open
         "levels in fractions",
         "",
         lambda program, _: _linear_levels(program),
@@ -378,7 +379,7 @@ TABLE += [
         under=("cone",),
         due=doubtful,
     ),
-    Method(
+    Method(  # everything else that is one concave program
         "cone",
         "",
         lambda program, _: _of_number(program),
@@ -386,7 +387,7 @@ TABLE += [
         takes_solver=True,
         by_cones=True,
     ),
-    Method(
+    Method(  # a concave measure whose program was not certified
         "parametric",
         "",
         lambda program, settings: parametric_applies(program) and not _searched_first(program, settings),
@@ -424,7 +425,7 @@ TABLE += [
         only_speed=True,
         of_bundles=True,
     ),
-    Method(
+    Method(  # bundles with other objectives or constraints
         "cone",
         "",
         lambda program, settings: True,

@@ -69,7 +69,7 @@ class UserPrices(PlaneOptimum):
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
-        if self.program.pairs is not program.pairs:
+        if self.program.pairs is not program.pairs:  # of another program: nothing is known
             return super().most_rise(program, tasks)
         return conditions.rise_at_prices(program, self.prices, tasks)
 

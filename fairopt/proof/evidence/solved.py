@@ -248,6 +248,7 @@ class Solved(PlaneOptimum):
             if one.rows is not None:
                 held.append((one, one.multipliers(self.scale)))
                 continue
+            # of cones a dual value is a vector with no sign that users would know
             condition = _conditions(self.written.model)[1 + k]
             if (
                 isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
@@ -299,7 +300,7 @@ class Solved(PlaneOptimum):
     @property
     def prices(self) -> Float:
         """The prices of capacities by row of `Pairs.loads`, at least 0."""
-        prices = np.zeros(len(self.program.usable_rows))
+        prices = np.zeros(len(self.program.usable_rows))  # rows that nobody needs are not solved
         prices[self.program.capacity_rows] = np.maximum(self.capacity, 0.0)
         return prices
 
@@ -317,6 +318,7 @@ class Solved(PlaneOptimum):
     def charged_duals(self) -> list[int]:
         """The indices of constraints with multipliers: those of blocks, and bounds that are not bounds on shares."""
         of_blocks = [k for k, one in enumerate(self.duals) if one.block is not None]
+        # others enter by the users' ranges, exactly and without multipliers
         if conditions.bounds_are_charged(self.program):
             of_blocks += [k for k, one in enumerate(self.duals) if one.block is None]
         return of_blocks
@@ -531,6 +533,7 @@ def _of_objective(cone: ConeModel) -> list[cp.Constraint]:
 
 def _duals_of(cone: ConeModel) -> list[Dual]:
     """The dual values of constraints besides capacities; zeros if a solver left none."""
+    # in the order of `_conditions`, by which files hold them
     every: list[tuple[Constraint | Objective | None, str, cp.Constraint]] = [(None, "", c) for c in cone.box]
     every += cone.rest
     every += [(cone.program.objective, c.label or "required", c) for c in _of_objective(cone)]
@@ -747,7 +750,7 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     if tangent is None:
         return np.inf, out.prices * scale, scale
     majorant, slopes, of_others = tangent
-    if factor is None:  # prices of a transform, times the objective's slope by it
+    if factor is None:  # prices of a transform, times the objective's slope by it, along the ray
         own = conditions.tangent(cone, form, tasks)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
     charged = out.times(scale)

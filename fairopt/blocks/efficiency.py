@@ -148,6 +148,7 @@ class FairnessEfficiency(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         alpha_fair = self.beta > 0 and abs(self.emphasis - self.threshold) <= ROUNDING * self.threshold
+        # of one term whose kind knows both: as alpha-fairness or a sum it has methods by prices, and its own value
         kind: Kind = Plane(self)
         if self.beta == 1 or alpha_fair:
             kind = AlphaFairPlane(self, Linear() if self.beta == 1 else Power(self.beta))
@@ -225,6 +226,7 @@ class Plane(Kind):
             pi = np.exp(logs - logs.max())  # without overflow; small parts may vanish, and count as 0
             pi /= pi.sum()
             some = pi > 0
+            # log P >= sum pi_j (q log z_j + log(w_j / pi_j)), and a / q < 0
             entropy = float((pi[some] * (np.log(w[some]) - np.log(pi[some]))).sum())
             powers.append(Curve(relative, a * pi, 1.0, numbers))
             constant += a / q * entropy
@@ -263,7 +265,7 @@ class Plane(Kind):
     def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:
         """Logarithms of |f|, P and S."""
         beta, q = self.measure.beta, 1.0 - self.measure.beta
-        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))
+        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))  # as 0^0 = 1
         log_total = float(log_sum_exp(log_z, weights))
         return log_p / beta + (self.measure.lam - q / beta) * log_total, log_p, log_total
 

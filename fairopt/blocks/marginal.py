@@ -71,6 +71,7 @@ class Marginal:
             elastic = -curvature * x
             powers = (elastic > CURVED * slope) & (slope > 0) & (cost > 0)
             wanted = np.where(powers, np.log(np.where(powers, slope / cost, 1.0)) * slope, slope - cost)
+            # of log x: (log f' - log k) f' / (-x f''), or (f' - k) / (-x f'')
             change = np.divide(wanted, elastic, out=np.zeros(len(x)), where=elastic > 0)
             new = np.clip(x * np.exp(np.clip(change, -FARTHEST, FARTHEST)), low, high)
             moved = float(np.max(np.abs(new - x) / np.maximum(new, x), initial=0.0))
@@ -105,6 +106,7 @@ class PowerMarginal(Marginal):
         if len(self.curved) != 1:
             return super().response(cost, low, high, start)
         ((factor, c, alpha),) = self.curved
+        # factor (c x)^-alpha = cost - linear; where a line pays the whole cost, the user runs all it can
         rest = factor / (cost - self.linear)
         at_end = high if alpha > 0 else low
         return np.clip(np.where(rest > 0, np.maximum(rest, 0.0) ** (1.0 / alpha) / c, at_end), low, high)

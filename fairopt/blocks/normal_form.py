@@ -325,7 +325,7 @@ class Power(Kind):
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
         """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit at most that."""
         alpha = simple_fraction(self.alpha)
-        if not alpha:
+        if not alpha:  # no fraction of small numbers: powers would have no polynomial
             return None
         a, b = alpha.as_integer_ratio()
 

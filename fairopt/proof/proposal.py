@@ -156,7 +156,7 @@ def as_numbers(values: Any, shape: tuple[int, ...]) -> Any:
 
 def as_indices(values: Any, below: int) -> Any:
     """Numbers as distinct indices below a bound."""
-    array = np.asarray(values, dtype=np.intp)
+    array = np.asarray(values, dtype=np.intp)  # of a file: negative ones would count from the end
     if array.ndim != 1 or (array.size and not (array.min() >= 0 and array.max() < below)):
         raise ValueError(f"indices not below {below}")
     if len(np.unique(array)) < len(array):

@@ -95,7 +95,7 @@ def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answe
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
         raise InvalidBlock(f"read({type(problem).__name__}): give a cvxpy.Problem that policy.problem(instance) made")
-    if not problem.is_dcp():
+    if not problem.is_dcp():  # a tangent bounds a concave function only, and a cone form is of convex problems
         raise NotConcave(
             "the problem is not convex by CVXPY's rules, so nothing bounds its optimum; write it with a concave "
             "objective and convex constraints"
@@ -167,7 +167,7 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
 
 def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
     """The largest relative violation of the problem's constraints and of its variables' ranges."""
-    ranges = [condition for variable in problem.variables() for condition in variable.domain]
+    ranges = [condition for variable in problem.variables() for condition in variable.domain]  # as nonneg=True
     return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
 

@@ -66,6 +66,7 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     """
     if cone is None:
         refuse_unfit(program)
+    # whole tasks come with a model of their own, of which the divisible one is feasible
     whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
     names = tuple(irreducible({name: list(group.conditions.values()) for name, group in groups.items()}))
@@ -111,6 +112,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         if constraint.added:  # what a method keeps of an earlier answer holds there, and is no word of the user's
             continue
         before = len(model.required)
+        # ours are written in natural units by CVXPY; a user's rows as rows, since its expressions may be anything
         known = None if is_ours(constraint) else program.rows_of(constraint)
         if known is None:
             view = model if is_ours(constraint) else cone.model_as_given()
@@ -192,6 +194,7 @@ def _what_is_possible(
         if not of_domain and (block is None or (is_ours(block) and not isinstance(block, AtLeast))):
             continue
         for row in rows[name]:
+            # first under all others, so that what is said is possible; under the conflict's own if these conflict too
             others = [c for other, g in groups.items() for k, c in g.conditions.items() if (other, k) != (name, row)]
             named = [groups[other].conditions[k] for other in names for k in rows[other] if (other, k) != (name, row)]
             nearest = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
@@ -310,5 +313,5 @@ def _users_in(program: Program, cone: ConeModel, condition: cp.Constraint, multi
     slopes = gradient_of(condition.args[1] - condition.args[0], cone.unknowns)
     if slopes is None:
         return np.zeros(0, dtype=np.intp)
-    rows = multipliers > PART * multipliers.max(initial=0.0)
+    rows = multipliers > PART * multipliers.max(initial=0.0)  # of the relaxed condition: what keeps it from holding
     return np.unique(program.pairs.user[np.flatnonzero(abs(slopes) @ rows.astype(float))])

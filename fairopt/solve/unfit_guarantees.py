@@ -121,9 +121,10 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
     """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
     instance, what = program.instance, given.what
     highest = highest_part(program, given.within, given.floors)
+    # no solver found a part, or all fits: then the program itself will say
     if highest is None or (part := max(0.0, float(highest.at[-1]))) >= 1 - NOISE:  # not -0
         return
-    prices = highest.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
+    prices = highest.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)  # by resource, over all servers
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), TINY))]
     limits = [
         str(one.labels[k])

@@ -160,7 +160,7 @@ class FairPrices(OnPool):
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a price of 0 is minus infinity
             log_prices = np.log(np.maximum(price_rows(program, held), 0.0) / program.term.factor)
         return cls(pool_of(program), log_prices, float(held.get("unit", 1.0)))
 
@@ -211,6 +211,7 @@ class EnvyBottlenecks(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
+        # the rows of all pairs, also those that bind nobody
         shortfalls = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
         of_blocks = max(conditions.bounds_violation(program, tasks), *shortfalls)
         prices = None if self.prices is None else program.term.factor * self.prices

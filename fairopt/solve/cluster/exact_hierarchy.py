@@ -69,6 +69,7 @@ def solve(
             who = {*stop.who}
             within = Cluster(cluster.instance)
             within.low = stop.tasks
+            # all tasks of those who stop there, which cannot grow together while nobody falls
             model = Feasible(within, [])
             for (j, _), column in model.pairs.items():
                 model.program.costs[column] = model.one if j in who else model.zero
@@ -136,6 +137,7 @@ def _fill(cluster: Cluster, tree: Tree, filling: Filling) -> list[Stop]:
         leaves = [leaf for event in filling.events[seen:] if event.cause != "limit" for leaf in event.leaves]
         seen = len(filling.events)
         if leaves:
+            # the last state so far at which something became full
             number = max(k for k, state in enumerate(filling.states, 1) if state.full)
             who = [j for leaf in leaves for j in tree.leaves[leaf]]
             stops.append(Stop(number, _by_user(cluster, tree, filling.now()), who))
@@ -182,7 +184,7 @@ def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
         on: dict[int | str, list[tuple[int, Rational]]] = {}
         for (s, i), p in row.items():
             on.setdefault(s, []).append((i, p))
-        worth = total(p * cluster.room[int(s)][i] for (s, i), p in row.items())
+        worth = total(p * cluster.room[int(s)][i] for (s, i), p in row.items())  # above 0
         costs.append(
             [
                 min(total(p * needs[i] for i, p in on.get(s, ())) for s in cluster.open[j]) / worth
@@ -247,7 +249,7 @@ def _place(
     for (leaf, s), column in pairs.items():
         if optimum.point[column]:
             out[leaf][s] = optimum.point[column]
-    if not waiting:  # rows ask for at least so many tasks
+    if not waiting:  # rows ask for at least so many tasks, of which the optimum may have more
         for leaf, x in enumerate(tasks):
             placed = total(out[leaf].values())
             out[leaf] = {s: v * x / placed for s, v in out[leaf].items()} if placed else {}

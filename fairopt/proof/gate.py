@@ -52,6 +52,7 @@ from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
 
+LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes: in fractions 15 seconds
@@ -67,8 +68,9 @@ class Answer:
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
-    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
-    `Certificate`.
+    variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
+    expressions if that alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers too.
+    The other fields are those of `Certificate`.
     """
 
     tasks: Float
@@ -87,6 +89,7 @@ class Answer:
     bundles: Float | None = None
     variables: Mapping[str, Float] = field(default_factory=dict)
     multipliers: Mapping[str, Float] = field(default_factory=dict)
+    hidden: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -136,8 +139,19 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
     if attempt is not None:  # with what the gate measured, and not with what the solver said
+        if attempt.status == "optimal" and not answer.gap <= GAP_TOLERANCE:
+            answer.hidden = _hidden(program, answer)
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if has_point else attempt,)
     return answer
+
+
+def _hidden(program: Program, answer: Answer) -> float:
+    """What rounding hides of an objective at an answer with tasks, if it is too much; see `Answer`."""
+    if not program.decides_tasks or program.objective.is_known:
+        return 0.0
+    if not (answer.tasks > LITTLE * program.size[program.pairs.user]).any():
+        return 0.0
+    return program.objective.hidden(program.point(answer.tasks, variables=answer.variables or None))
 
 
 def _answer(program: Program, method: str, found: Measured) -> Answer:

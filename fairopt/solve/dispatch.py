@@ -185,7 +185,7 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
         if so_far.ok and method.reduces:  # the other program's answer has been through all of this
             return so_far
         # a method asked for by name is the last, but "cone" is the name of several
-        if settings.clock.late or settings.method == method.name != "cone" or not doubtful(so_far):
+        if settings.clock.late or settings.method == method.name != "cone" or so_far.hidden or not doubtful(so_far):
             break
     if so_far is None:
         raise later("fairopt.solve.not_certified:no_method")(program, settings)

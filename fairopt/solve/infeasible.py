@@ -7,12 +7,14 @@ policy's own blocks stay if they can. Then the rows inside each group are filter
 
     min t >= 0   under   row + t >= bound,  all other conditions,
 
-for what could be had instead. A solver's dual ray names rows too, but more of them than conflict.
+for what could be had instead. Solvers say *infeasible* of rows that hold far from 0, and a dual ray names more rows
+than conflict: that a subset has no point is proved by a bound above 0 on the minimum of 0
+(`fairopt.proof.conic.cannot_hold`), but for whole tasks, where a solver says so. What is not proved counts as feasible;
+then no conflict is named, and the caller goes on to `NotCertified`.
 
-Solvers decide what is feasible, with tolerances: a conflict below these is none. If no solver can tell, constraints
-count as feasible, and the caller goes on to `NotCertified`: a wrong word about a conflict would be worse than none.
-Rows are in the units that users wrote for messages, bounds relative to what a user could run alone, so that the factor
-is near 1. The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a constraint.
+Rows are in the units that users wrote, for messages; bounds are relative to what a user could run alone, so that the
+factor is near 1. The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a
+constraint.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import cannot_hold, conic_excess
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
@@ -154,15 +156,13 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all conditions can hold together; True if no solver can tell."""
-    # one after the other: what one solver gives up on the next may decide
-    for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
-        if status.startswith("infeasible"):
-            return False
-        if status in solvers.SOLVED:
-            return True
-    return True
+def _feasible(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether conditions can hold together for all that is proved, or for whole tasks, that a solver says."""
+    if not any(v.attributes["integer"] or v.attributes["boolean"] for c in conditions for v in c.variables()):
+        return not cannot_hold(conditions)
+    statuses = solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions)))
+    known = (status for status in statuses if status.startswith("infeasible") or status in solvers.SOLVED)
+    return next(known, "optimal") in solvers.SOLVED
 
 
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:

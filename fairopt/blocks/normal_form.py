@@ -416,7 +416,7 @@ class Ranked(Kind):
         return ratio_gap(bound, value)
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
-        """For max-min the gap counts twice, since bottlenecks bound it by its square (`proofs.pool`)."""
+        """For max-min the gap counts twice, since bottlenecks bound it by its square (Bound 4.3)."""
         twice = 2.0 if len(self.ranks) == 1 else 1.0
         return _ratio_loss(self.value(share, best), self.value(share, point), twice * gap)
 

@@ -14,7 +14,7 @@ curved constraints move by the root of that.
 
 The methods do this and not the gate, which takes prices as they are. Where nothing later depends on it, or a level's
 costs do not differ, nothing is changed. It is needed rarely: 400 small leximins, half of them under a norm, were
-certified without, and one of the tests' is not, beside a constraint that adds conditions by `model.require`.
+certified without, and one of the tests' is not, beside a constraint that adds to `model.required`, by CLARABEL.
 """
 
 from __future__ import annotations

@@ -48,13 +48,9 @@ NEARLY = 1e-6  # what is accepted where rounding ends the steps: the tolerance o
 BACK = 0.99  # part of the way to the nearest bound that a step goes
 LEAST_ROOM = 1e-11  # of a row's terms: first slack of a row that is full
 FIRST = 0.1  # products, of the marginal value of all tasks
-CENTRAL = 1e-3  # of the mean product: no product is less
 SHORT = 0.1  # part of a step to products of 0 below which the next step aims at half of the mean
-LEAST = 1e-6  # part of a step
-EQUILIBRATIONS = 4  # of the matrix of a step
 GENTLE = 4.0  # alpha up to which there is one start
 NEAR = 0.01  # part of the way back from an optimum that is the start for another objective
-TURN = 2.0  # by which numbers may change in a step, relative to their size over alpha
 
 
 def interior_applies(program: Program) -> bool:
@@ -247,11 +243,6 @@ class _Curves:
             curvature += (1.0 - self.alpha[0]) * np.outer(slope, slope)
         return -slope, curvature
 
-    def longest(self, x: Float, step: Float) -> float:
-        """The largest part of a step that is near enough for second derivatives to tell the values."""
-        turn = np.abs(self.table @ step) / (self.table @ x - self.base) * np.maximum(self.alpha, 1.0)
-        return TURN / max(float(turn.max(initial=0.0)), TURN)
-
 
 class _Point:
     """A point with positive slacks s of rows and multipliers y, and a of the unknowns that are at least 0."""
@@ -322,11 +313,6 @@ class _Point:
         matrix[n:, :n] = table * span
         matrix[:n, n:] = matrix[n:, :n].T
         matrix[np.arange(n, n + len(s)), np.arange(n, n + len(s))] = np.where(equal, 0.0, -s / y)
-        scale = np.ones(len(matrix))
-        for _ in range(EQUILIBRATIONS):
-            largest = np.sqrt(np.abs(matrix * scale * scale[:, None]).max(axis=1))
-            scale /= np.where(largest > 0, largest, 1.0)
-        matrix *= scale * scale[:, None]
         try:
             inverse = np.linalg.inv(matrix)
         except np.linalg.LinAlgError:
@@ -336,11 +322,10 @@ class _Point:
             """The Newton step towards these products."""
             of_x = np.where(signed, to_a / x, 0.0) - slope - table.T @ y
             of_rows = -primal - np.where(equal, 0.0, to_s / y - s)
-            both = scale * np.concatenate([span * of_x, of_rows])
+            both = np.concatenate([span * of_x, of_rows])
             solution = inverse @ both
             for _ in range(2):
                 solution += inverse @ (both - matrix @ solution)
-            solution *= scale
             dx, dy = span * solution[:n], solution[n:]
             ds = np.where(equal, 0.0, -primal - table @ dx)
             da = np.where(signed, (to_a - a * dx) / x - a, 0.0)
@@ -354,7 +339,7 @@ class _Point:
         for sigma, corrected in ((min(part**3, 1.0), 1.0), (0.3, 0.0), (1.0, 0.0)):
             aim = sigma * mean
             mx, ms, my, ma = move(aim - corrected * ds * dy, aim - corrected * dx * da)
-            length = self._length(mx, ms, my, ma)
+            length = min(self._parts(mx, ms, my, ma))
             if length > SHORT:
                 break
         self.x, self.s = x + length * mx, np.where(equal, 1.0, s + length * ms)
@@ -366,18 +351,6 @@ class _Point:
         signed, limited = self.signed, ~self.equal
         first = _part(self.x[signed], dx[signed], self.s[limited], ds[limited])
         return first, _part(self.y[limited], dy[limited], self.a[signed], da[signed])
-
-    def _length(self, dx: Float, ds: Float, dy: Float, da: Float) -> float:
-        """The part of a step that stays within the bounds, near the centre and where second derivatives hold."""
-        x, s, y, a, signed, limited = self.x, self.s, self.y, self.a, self.signed, ~self.equal
-        length = min(*self._parts(dx, ds, dy, da), self.objective.longest(x, dx))
-        while length > LEAST:
-            of_rows, of_bounds = (s + length * ds) * (y + length * dy), (x + length * dx) * (a + length * da)
-            products = np.concatenate([of_rows[limited], of_bounds[signed]])
-            if products.min() >= CENTRAL * products.mean():
-                break
-            length *= 0.7
-        return length
 
 
 def _part(*each: Float) -> float:

@@ -51,7 +51,6 @@ NEAR = 0.03
 # Relative rounding of the level at which a user reaches a bound. It is found as ``bound / b_j`` here and as ``h b_j``
 # there: at 0 a user whose bound lay between both was not seen to rise, and its level became infinite.
 KINK = 1e-15
-SMALL = 1e-3  # of the slope of the last sum: where most users stopped since, what is left of a difference is rounding
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
@@ -174,7 +173,6 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
     start = users.start()
     if not bounds_fit(start.low, start.crossed, usable):
         return None
-    usable = np.maximum(usable, start.low)  # lower bounds may exceed it by rounding
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.where(start.rates > 0, usable / start.rates, np.inf)
     # a sample's events are at about the same levels, a few percent off: first guesses, which decide nothing
@@ -204,8 +202,7 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
             found = _next_full(reporting, events, usable, level, trial, start.bounded)
         if found is None:
             break
-        resource, reached, slope = found
-        level = max(reached, level)
+        resource, level, slope = found
         if k == 0 and level <= start.first_limit and slope > 0:  # else limits decide the max-min level in part
             prices[resource] = 1.0 / slope
         events.append(Event(resource, level))
@@ -334,7 +331,7 @@ class WaterfillingPool:
         if now is None:
             parts = self.pool.each(lambda chunk: self._loads(chunk, level), among=self.active)
             now = _Slopes(*np.sum(parts, axis=0)) if parts else _Slopes(*np.zeros((3, self.pool.m)))
-            self.last = _LastLoads(level, now, level, now)
+            self.last = _LastLoads(level, now, level)
         return Loads(self.fixed + now.load, now.up, now.down, self._next_start(level), n)
 
     def _fix(self, event: Event) -> None:
@@ -361,20 +358,16 @@ class WaterfillingPool:
         return chunk.load(np.stack(_tasks_at(per_level, chunk.of(self.pool.low), chunk.of(self.pool.high), level)))
 
     def _updated(self, level: float) -> _Slopes | None:
-        """Loads at a level from those at the last one; None where differences would lose digits."""
+        """Loads at a level from those at the last one; None if that is not `NEAR`."""
         assert self.last is not None
-        before, there, summed_at, summed = self.last
+        before, there, summed_at = self.last
         if abs(level - summed_at) > NEAR * summed_at:
             return None
         # exact for users who pass no bound on the way; `_kinks` corrects for the others
         slope = there.up if level > before else there.down
         load, up, down = np.sum(self.pool.each(lambda c: self._kinks(c, before, level), among=self.active), axis=0)
         found = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
-        # a slope is what is left of the last sum after all who stopped were taken off, to the rounding of that sum
-        for new, old in ((found.up, summed.up), (found.down, summed.down)):
-            if (new < SMALL * old).any():
-                return None
-        self.last = _LastLoads(level, found, summed_at, summed)
+        self.last = _LastLoads(level, found, summed_at)
         return found
 
     def _kinks(self, chunk: Chunk, before: float, level: float) -> Float:
@@ -420,12 +413,11 @@ class _Slopes(NamedTuple):
 
 
 class _LastLoads(NamedTuple):
-    """The last level with its loads, and the level at which loads were last summed over all users, with those."""
+    """The last level with its loads, and the level at which loads were last summed over all users."""
 
     level: float
     there: _Slopes
     summed_at: float
-    summed: _Slopes
 
 
 def _tasks_at(per_level: Float, low: Any, high: Any, level: float) -> tuple[Float, Float, Float]:

@@ -207,7 +207,7 @@ def calls(name: str, bench: Bench, limits: Sequence[float] = LIMITS) -> dict[flo
         setup, call = OTHERS[name]
     else:
         policy, instance, further = ALLOCATIONS[name]
-        setup = f"instance, policy = {instance}, {policy}"
+        setup = f"instance = {instance}; policy = {policy}"
         call = f"policy.allocate({'' if further == 'kept' else 'instance, ' + further + ', '}time_limit=limit)"
     text = PROGRAM.replace("SETUP", setup or "pass").replace("CALL", call.replace(", , ", ", "))
     out = {}

@@ -1,8 +1,14 @@
 """Weighted logarithms of bundles, which divide each resource by itself.
 
-The problem separates by server, resource and group of users, and the best division is known: ``min(most, base / p)``,
-at the price p that uses all (Bound 6.5). It needs no evidence. Dominant users have their part of a resource where a
-policy states an aggregate of demands.
+The problem ``max sum_j b_j log a_j`` subject to ``sum_j a_j <= part`` and ``a_j <= most_j`` separates by server,
+resource and group of users, and the best division is known: ``a_j = min(most_j, b_j / p)``, at the price p that uses
+all (Bound 6.5 in docs/methods/bundles.md): the users who reach their most are the first in the order of
+``most_j / b_j``. It needs no evidence. Dominant users have their part of a resource where a policy states an aggregate
+of demands.
+
+What rounding decides is who is dominant, and whether a resource is short: parts within 1e-12 of each other count as
+equal, the first resource of ties, as in the package. Sums of fractions are rounded up by less than 2^-100, and the
+parts enlarged by as much, so that bounds stay bounds.
 """
 
 from __future__ import annotations
@@ -125,7 +131,7 @@ class Group(NamedTuple):
         for j in sorted(
             self.base if self.most else (), key=lambda j: self.most[j] / self.base[j]
         ):  # as they are reached
-            if self.most[j] * weight > left * self.base[j]:
+            if self.most[j] * weight > left * self.base[j]:  # above what the price gives it, and so are all later ones
                 break
             left, weight = left - self.most[j], weight - self.base[j]
         return weight / left if weight else weight
@@ -236,7 +242,7 @@ def gap_of_group(group: Group, bundle: Mapping[int, Fraction]) -> Fraction:
     At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
     a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds; that of the closed form is the tightest.
     """
-    p = up(group.price)
+    p = up(group.price)  # any price bounds
     excess = p * (group.part - sum(bundle[j] for j in group.base))
     for j, best in group.best(p).items():
         excess = up(excess + (best - bundle[j]) * (group.base[j] / bundle[j] - p))

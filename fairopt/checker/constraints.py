@@ -1,8 +1,9 @@
 """Constraints as bounds and rows (`impose`), and feasibility (`infeasible`).
 
 Loads, limits, eligibility and rows hold at the tasks in fractions, up to the tolerances of certificates: 1e-9 of a
-capacity or limit, 1e-7 of the size of a constraint. User j does not envy k if ``(w_j / w_k) sum_s x_ks min_i d_ksi /
-d_jsi <= x_j``: what it could run with k's resources, per weight (Ghodsi et al. 2011).
+capacity or limit, 1e-7 of the size of a constraint. User j does not envy k if
+``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi <= x_j``: what it could run with k's resources, per weight (Ghodsi et al.
+2011).
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def envy_candidates(cluster: Cluster) -> dict[int, list[int]]:
     If all users may run everywhere with the same demands, floats exclude most pairs: j does not envy k if
     ``x_k d_ki / w_k <= x_j d_ji / w_j`` for some resource i that j needs. Candidates are sorted by these numbers.
     """
+    # half the tolerance of constraints: what floats exclude is no envy in fractions, 1e-16 aside
     wide, kinds = 1 + float(BLOCK_VIOLATION) / 2, dict[Any, list[int]]()
     for j in cluster.active:
         own = cluster.demands[j] if cluster.by_server else cluster.demands[j][:1]
@@ -189,9 +191,10 @@ def envy_candidates(cluster: Cluster) -> dict[int, list[int]]:
             [float(d * cluster.total(j) / cluster.weights[j]) for d in cluster.demands[j][0]] for j in range(cluster.n)
         ]
         numbers = [v for row in holds for v in row if v]
-        if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
+        if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:  # products within floats
             order = [sorted((holds[k][i], k) for k in users) for i in range(cluster.m)]
             needed = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in least}
+            # of the resources of j that which leaves the fewest candidates
             above = {
                 j: max(((bisect_right(order[i], (v, cluster.n)), i) for i, v in needs), default=(0, 0))
                 for j, needs in needed.items()
@@ -259,4 +262,5 @@ def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
     of_pairs, bound, equal, _ = row
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
     excess, most = sum(terms, -bound), exact_sum(t for t in terms if t > 0)
+    # the size is the largest of the bound, the positive and the negative terms: these may cancel
     return max(excess, -excess if equal else ZERO, ZERO), max(abs(bound), most, most - sum(terms))

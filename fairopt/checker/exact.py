@@ -1,4 +1,10 @@
-"""Exact answers: tasks in fractions, proved tier by tier without tolerances, with gap 0 (`linear`)."""
+"""Exact answers: tasks in fractions, proved tier by tier without tolerances, with gap 0 (`linear`).
+
+The tasks must satisfy every row exactly and reach the bound of the multipliers exactly; ``>`` is the only comparison.
+Each tier leaves rows that keep what it reached at the tasks. All numbers are read anew, floats as the shortest decimals
+or as the Fractions that the file names for them, which must round to the floats; what the float part of a file offers
+as a short cut (pairs that bind, coefficients) is not used. The mathematics is that of Propositions 5.17 and 15.1.
+"""
 
 from __future__ import annotations
 

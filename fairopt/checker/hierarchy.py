@@ -217,7 +217,7 @@ class Filling:
                 alone = exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
                 most = cluster.limits[j]
                 room += (earns - least) * (alone if most is None else min(most, alone))
-            elif least - earns > self.slack.limit * earns:
+            elif least - earns > self.slack.limit * earns:  # prices of floats may differ by rounding only: no cost
                 costs[j] = self.cut(least - earns)
         if room <= 0:
             raise Fault("a row of the evidence has no prices")
@@ -339,7 +339,7 @@ class Filling:
             if node.name in levels and node.was.can:
                 given = levels.pop(node.name)
                 level = number(given, "a level", 0) if slack.level else fraction(given)
-                if not self.close(node.was.level, level):
+                if not self.close(node.was.level, level):  # shares only grow: else states could be left out
                     raise Fault(f"the level of {node.title} falls")
                 clocks[node.name] = max(level, node.was.level)
         if levels.keys() - {node.name for node in self.nodes}:
@@ -355,6 +355,7 @@ class Filling:
         step = Step(self, before, clocks, rising, ends, moved)
         self.stand(rising - ends, clocks)
         step.follow()
+        # users wake when the last floor is reached, which must be an event of its own
         for of, floor in self.floors.items():
             if self.held(before, *of) < floor * (1 - slack.level) and self.held(self.tasks, *of) > floor * (
                 1 + slack.level
@@ -375,10 +376,11 @@ class Filling:
                 raise Fault(f"{self.row_name(r)} is not full, or was full before")
             if r not in new and load > 1 - slack.rounding and (slack.level or load >= 1):
                 raise Fault(f"{self.row_name(r)} is full, which the event does not say")
-            if r in new:
+            if r in new:  # what the row lacks of being full is what its users could rise by
                 self.gap = max(self.gap, abs(load - 1))
         stopped = {j for r in new for j in self.rows[r].costs} - self.stopped
         awake = stopped - self.asleep
+        # before anybody moved nobody waited
         self.begun |= bool(step.moved)
         if self.begun and awake and (self.watched or self.floors):
             step.straight()
@@ -424,7 +426,7 @@ class Filling:
             has, waits = runs.get(kind, ZERO), [j for j in users if j in waiting]
             if waits and exact and has <= least:
                 return False
-            if waits and not exact:
+            if waits and not exact:  # in floats room counts from 1e-7 of what the user could run alone
                 j = waits[0]
                 least += ROOM * exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
             if has < least * (1 - near):
@@ -512,6 +514,7 @@ class Step:
 
     def before_jump(self, node: Node) -> Fraction:
         """The height of a branch when the last of its children that rose stopped."""
+        # those who stopped are at their own ends, and those who wait are scaled to the last one's level
         last = max(c.high for c in self.children(node) if c.moved)
         return self.of.standing(node, self.rising - self.ends, last).height
 
@@ -574,6 +577,7 @@ class Step:
             return
         self.straight_below(node, both)
         rises = [self.added(c) / c.weight for c in both]
+        # relative to their heights: added shares may be a difference of nearly equal ones
         if max(rises) - min(rises) > slack.level * max(rises + [c.now.height for c in both]):
             raise Fault(f"children of {node.title} do not rise alone together")
 

@@ -1,8 +1,19 @@
 """Optima of piecewise linear objectives in fractions, proved by prices without tolerances.
 
-By strong duality an optimum has rational multipliers whose bound is its value. Levels of leximin are proved from the
-lowest up (`prove_levels`): prices fix the numbers that are at their level at every optimum. So answers in floats are
-proved too whose levels rounding decides (`gap_by_exact_levels`).
+For a linear function ``q @ x`` of tasks, prices p >= 0 of capacities C and multipliers y of rows ``A x <= b``, every
+feasible x has
+
+    q @ x <= p @ C + y @ b + sum_j max over low_j <= T <= most_j of  T max_s (q_js - p_s @ d_js - y @ A_js).
+
+By strong duality an optimum has rational multipliers whose bound is its value, so that the comparison needs no
+tolerance. Levels of leximin are proved from the lowest up (`prove_levels`): prices fix the numbers that are at their
+level at every optimum. So answers in floats are proved too whose levels rounding decides (`gap_by_exact_levels`;
+Proposition 5.17 in docs/methods/servers.md). Where demands differed by 1e-10 between servers, a first level that was
+5e-11 too low gave a later user 0.28 instead of 0.16; a point in fractions leaves nothing to later levels.
+
+Why a second writing of `fairopt.exact.proof`, line by line: the checker may be run where nothing else of fairopt is,
+and a fault of one is found by the other. Numbers of one sum are brought to one denominator (`in_common`), else each
+addition would find a common denominator of numbers of hundreds of digits anew.
 """
 
 from __future__ import annotations
@@ -56,7 +67,7 @@ def exact_coefficients(cluster: Cluster, share: Block) -> Table:
 def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
     """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
     c, out, compared = exact_coefficients(cluster, share.of_user), dict[str, Number](), Numbers(cluster, share)
-    for t, weight in compared.weights.items():
+    for t, weight in compared.weights.items():  # rational bases only: an irrational one has no exact level
         w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
         out[t] = Number({}, base / w)
     for j, t in compared.of_user.items():
@@ -128,6 +139,7 @@ class ExactProof:
             raise Fault("prices or multipliers are of unknown places or rows")
         if any(p < 0 for p in prices.values()) or any(y < 0 and not rows[k][2] for k, y in multipliers.items()):
             raise Fault("a price or a multiplier is negative")
+        # one denominator for all of an entry: products with demands of one denominator then add without gcd
         common = iter(in_common([*prices.values(), *multipliers.values()]))
         self.prices = {place: next(common) for place in prices}
         self.multipliers = {k: next(common) for k in multipliers}
@@ -151,7 +163,7 @@ class ExactProof:
                 need = cluster.demands[j][s]
                 cost = exact_sum(p * need[i] for i, p in at_server.get(s, ()) if need[i])
                 nets.append(slopes.get((j, s), ZERO) - cost - of_rows.get((j, s), ZERO))
-            net = max(nets)
+            net = max(nets)  # a user's total goes to its best server, up to its range
             if net > 0:
                 high = cluster.high[j]
                 alone = [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
@@ -194,6 +206,7 @@ def prove_levels(
     at = {t: one.at(cluster.tasks) for t, one in compared.items()}
     for k, entry in enumerate(entries):
         check_keys(entry, ("of_numbers", *EXACT_PRICES), f"level {k} of the exact proof")
+        # prices may be of fixed numbers too: what these are paid is known, and leaves the bound
         pi, others = weights_given(entry["of_numbers"], compared), compared.keys() - fixed.keys()
         new = {t: p for t, p in pi.items() if t in others and p}
         if not new:
@@ -201,6 +214,7 @@ def prove_levels(
         slopes, base = slopes_of(pi, compared)
         left = exact_bound(cluster, slopes, [], rows, kept, entry) - base
         left -= exact_sum(p * fixed[t] for t, p in pi.items() if t in fixed)
+        # the tasks' own level of the others: a bound above it proves less, and is refused
         level = min(at[t] for t in others)
         if left > level * exact_sum(new.values()):
             raise Fault(f"level {k} of the exact proof: the prices do not prove {exact_text(level)}")
@@ -244,7 +258,7 @@ def exact_bound(
         mine = theirs = ZERO
         for a, b in together(sorted(weights.values()), sorted(term.v)):
             mine, theirs = mine + a, theirs + b * term.factor * y
-            if mine < theirs:
+            if mine < theirs:  # of some k the k smallest weights are too small (Proposition 15.3)
                 raise Fault("mixtures: the weights do not bound sorted numbers")
         some, base = slopes_of(weights, term.numbers)
         lowest = max((one.base for one in term.numbers.values()), default=ZERO)  # no number is further below 0
@@ -295,7 +309,7 @@ def gap_by_exact_levels(cluster: Cluster, objective: Block, rows: Rows, entry: M
 
     So the gap does not depend on what the rounding of lower levels leaves to later ones.
     """
-    if cluster.kept_levels:
+    if cluster.kept_levels:  # curved ones: rationals may have no point at the level
         raise CannotCheck("levels in fractions are proved under linear constraints only")
     compared = exact_numbers(cluster, objective.share, True)
     with cluster.at(table_of(cluster, entry["point"])):
@@ -307,5 +321,5 @@ def gap_by_exact_levels(cluster: Cluster, objective: Block, rows: Rows, entry: M
     gap = ZERO
     for t, z in levels.items():
         apart = abs(compared[t].at(cluster.tasks) - z)
-        gap = max(gap, apart / z if z else ONE if apart else ZERO)
+        gap = max(gap, apart / z if z else ONE if apart else ZERO)  # in either direction: more is no better than less
     return gap

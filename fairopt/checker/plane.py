@@ -1,8 +1,14 @@
 """Fairness and efficiency in the plane of (beta, lambda) (Lan et al. 2010), by lines.
 
-The measure is a product of powers of a power mean and of the mean of levels, and not concave in general. Lines bound
-the power mean by the mean over all feasible tasks, each by weak duality, and the measure's maximum under them is at one
-of finitely many means (Proposition 15.8).
+With ``q = 1 - beta``, the power mean M of exponent q and the mean m of levels, the logarithm of the measure is
+``first log M + second log m``: a product of powers, not concave in general, so that no prices bound it directly. But M
+is concave (convex if q > 1) and lies below its gradient at any levels; weak duality bounds that linear function for
+every slope, so that each entry of the evidence gives a line ``M <= at + slope m`` over all feasible tasks. Under lines
+the measure is a function of m alone, and its maximum is at one of finitely many means (Propositions 7.8 and 15.8).
+
+Why levels in the file and not the tasks: lines of the search were taken at other tasks than the best ones, and a line
+at the best tasks bounds little elsewhere. Gradients and powers are intervals, rounded towards the weaker line; the
+powers are of ratios of levels, so that none is large.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], 
     """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
     if q < 0 and not all(values.values()):
         return Between(ZERO, ZERO)
-    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
+    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is above 1
     if unit == 0:
         return Between(ZERO, ZERO)
     parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
@@ -78,6 +84,7 @@ class Plane:
         for j in users:
             ends = [power(levels[j] / end, self.q - 1) for end in middle]
             gradient = max(e.high for e in ends) if self.sign > 0 else min(e.low for e in ends)
+            # outwards: a steeper gradient makes a higher line (a lower one if q > 1)
             factors[j] = self.sign * (gradient - slope) / self.total
         return self.sign * self.linear(factors, entry), slope
 
@@ -128,7 +135,7 @@ class Plane:
         if not low and not self.emphasis:
             raise Fault("the measure depends on ratios of shares only, and nothing bounds the shares from below")
         tried = {low, high}
-        for at, slope in lines:
+        for at, slope in lines:  # crossings, and where the derivative along a line is 0
             tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
             tried |= {-self.second * at / (slope * self.emphasis)} if slope and self.emphasis else set()
         tops = []

@@ -3,6 +3,12 @@
 Leximin is progressive filling (Bertsekas and Gallager 1992; Ghodsi et al. 2011): all levels rise together, and users
 stop at their limit or at a full resource that they need. `WaterFilling` computes it again between integers. Without
 envy on one pool, users whose tasks envy holds up stop others (`gap_by_envy`).
+
+The level t of all who rise ends where ``fixed_i + slope_i t`` reaches the whole of a resource i, loads being parts of
+it. Why a second filling and not the bottleneck condition of the answer's tasks: two users may both meet that condition
+up to 2^-40 and be far from leximin (the example of Proposition 15.5 in docs/methods/evidence.md). Why integers: events
+are then comparisons without gcd, numbers stay short, and each is a lower or an upper bound by its rounding. 200 bits
+are too few where users need very little of what is full; then 2,000 are tried.
 """
 
 from __future__ import annotations
@@ -59,6 +65,7 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
             gap = Fraction(max(best - min(least.values()), 0), best)
         else:
             most = least if above is below else water.at_tasks(above)
+            # in integers, rounded up at the end
             rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
             fall = max(((most[j] + 1 - water.lower[j]) << bits) // (most[j] + 1) for j in least)
             gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
@@ -141,6 +148,7 @@ class WaterFilling:
         while len(self.lower) < len(self.low):
             self.clock.check()
             left = [(self.full - a - b * level, b) for a, b in together(self.fixed, self.slope)]
+            # full: not one more unit of level fits, by loads from above
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
                 self.settle(full, level, rising)
@@ -177,6 +185,7 @@ class WaterFilling:
             least[j] = max(low, level if high is None else min(level, high[0]))
         slack = dict.fromkeys(full, self.full)
         for i in full:
+            # from below: what is left at most if all have what they surely have (part 2 of Proposition 15.5)
             slack[i] -= sum(math.floor(of_user[i]) * least[j] for j, of_user in self.rates.items())
         for j, of_user in self.rates.items():
             if j in self.lower or not any(of_user[i] for i in full):

@@ -2,6 +2,12 @@
 
 Whom capacities hold at its base has nothing to compare: the Nash product (Nash 1950) and leximin are over those who can
 rise. At prices pi of numbers z, ``sum_t pi_t z_t`` has a bound V (weak duality), so that z_t is at most ``V / pi_t``.
+
+In fractions V is 0 for those who stay. In floats it is what rounding leaves of capacities, and whoever needs little of
+these could rise by much: where guarantees left 5e-10 of a resource of which the second user needs 1e-12 a task, tasks
+of (1, 999.999999) were once certified, and leximin gives (1, 5e-10). So the rise is compared with what the user could
+have alone, at 1e-12, or at 1e-9 where it is also below 1e-6 of the level of everyone who rises. Between these nothing
+is claimed.
 """
 
 from __future__ import annotations
@@ -66,6 +72,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
         raise Fault("at_base has a price of 0, or of an unknown user or team")
     evidence = Evidence(cluster, given, rows)
     goal.constant = goal.constant.plus(-compared.add_slopes(goal.slopes, prices, compared.above))
+    # the bound of the sum is one of each number, as all are at least 0
     top = max(bound(goal, evidence, evidence.right_hand_side(cluster.usable_units())), ZERO)
     best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in compared.of_user}
     alone, w = {t: v + compared.base[t].high for t, v in compared.sums(best, above=True).items()}, compared.weights
@@ -73,7 +80,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
     for t, price in prices.items():
         rise = top / price
         tiny = rise <= VIOLATION * alone[t] and all(rise / w[t] <= GAP * z for z in above)
-        if not tiny and rise > ROUNDING * len(prices) * alone[t]:
+        if not tiny and rise > ROUNDING * len(prices) * alone[t]:  # rounding of all of them is in one bound
             raise Fault(f"at_base: {t!r} could rise above its base by {float(rise):.2g} of {share.text}")
     return {*prices}
 

@@ -1,8 +1,17 @@
 """Guarantees and shares of teams, and what is above a base.
 
-A team is guaranteed, of each resource, no more than its members can use within the guarantee (`floor_of`): a linear
-program, proved by tasks that use so much and by prices at which none use more. What it is worth in a share is another
-(`least_share`). An objective compares `Numbers`: sums of shares of a team's users, less the base.
+A team is guaranteed, of each resource i, no more than its members can use within the guarantee G,
+
+    max sum d_jsi x_js   subject to   sum_js d_jsk x_js <= min(G_k, C_k) for every k,   task limits
+
+(`floor_of`): a linear program, proved by tasks that use so much and by prices at which none use more. What it is worth
+in a share, the least share at which it is held (`least_share`), is another. An objective compares `Numbers`: sums of
+shares of a team's users, less the base.
+
+Why not the guarantee itself: a team whose members need two CPUs for a GPU can use 4 GPUs of a guarantee of 8 GPUs and 8
+CPUs, and a floor above what it can use would leave no allocation. A resource that the guarantee does not name bounds by
+its capacity. Tasks and prices come from solvers in floats; what they miss of each other may be 1e-9 (`Cluster.tie`),
+and tasks that exceed something count only in part.
 """
 
 from __future__ import annotations

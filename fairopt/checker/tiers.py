@@ -2,6 +2,12 @@
 
 A later tier is bounded under the levels that earlier ones reach (`keep_level`), so that a policy of several tiers is
 proved by a chain of bounds: lexicographic optimisation with a tolerance for each level kept.
+
+With f_k the objective of tier k and x^k its own tasks, the file's tasks x must have ``f_k(x) >= v_k`` for the stated
+level v_k, itself at most ``f_k(x^k)``; tier k + 1 is bounded over all tasks with ``f_k >= v_k``. Where shares are
+unique at the optimum, each share is kept up to 1e-7 and not the value: a strictly concave value that may fall by 1e-7
+would let shares move by its root, 3e-4. The file's tasks may miss a level by 1e-7, the tolerance of constraints; what
+they gain by that at its multiplier counts (`sums.worth_of_tiers`). See Proposition 7.5 in docs/methods/cone.md.
 """
 
 from __future__ import annotations
@@ -95,6 +101,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         if own and (faults := infeasible(cluster, rows)):
             raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
         z = compared.values()
+        # scaled down to within capacities: the level must be reached by tasks that fit exactly
         value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
     if in_levels:
         part = 1 - BLOCK_VIOLATION if own else ONE

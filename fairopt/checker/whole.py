@@ -2,6 +2,9 @@
 
 At prices p no smallest level exceeds ``p'C / sum_j w_j min_s p'd_js / c_js`` (weak duality; Proposition 15.7). Whether
 other whole tasks are better is not proved.
+
+Divisible loads may exceed a capacity by 1e-9 of it, as solvers do. Whole tasks may exceed it by 1e-14 only, which is
+what the rounding of numbers such as ten tasks of 0.1 leaves: a capacity that is 1e-9 less than ten tasks holds nine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,22 @@
 """The optimality conditions of a smooth objective at its optimum, and their one-sided derivatives.
 
-With the marginal utility ``omega_j`` of user j's tasks, prices ``p`` of full rows and multipliers ``nu`` of limits, an
-optimum satisfies ``omega_j = sum_i d_ji p_si + nu_j`` where j runs tasks. With the active set fixed, the derivatives of
-these equations are linear in the rates of tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13, are two of their
-solutions). A constraint that is active without a multiplier joins or leaves the active set as the rates require.
+With the marginal utility ``omega_j(x)`` of user j's tasks, prices p of full rows and multipliers nu of limits, an
+optimum satisfies, on used pairs (j, s), full rows and users at their limits,
+
+    omega_j(x) = sum_i d_ji p_si + nu_j,   sum_j d_ji x_js = C_si,   sum_s x_js = limit_j.
+
+With this active set fixed, the derivatives of these equations along a change of the data are linear in the rates of
+tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13, are two of their solutions). A constraint that is active
+without a multiplier joins or leaves the active set as the rates require, one at a time, the worst first.
+
+Why not differences of two solutions: their error is that of tasks, 1e-5 for single users at a gap of 1e-11, divided by
+the step, and a step across a kink gives neither side. Why the answer is polished first: the equations amplify what a
+solver left, and which constraints are active is unclear until Newton's method has solved them to rounding.
+
+In floats the equations are in relative units (what users pay may differ by 25 decades at alpha = 100). They may be
+singular: on servers in the same proportions users can be placed in several ways, which changes no user's total. Then
+all solutions must agree in the totals, by a singular value decomposition (`_Dense`) or since the objective is strictly
+concave (`_Sparse`); else there is no derivative, and the message says why.
 """
 
 from __future__ import annotations
@@ -23,11 +36,13 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.runtime.tolerances import NOISE, TINY
 
-WEAK = 1e-7  # of all payments: smaller multipliers count as zero
-POLISHES = 5
+# Of all payments: smaller multipliers count as zero, and their constraints may leave the active set. At 0 optima where
+# several allocations are best, and resources that are full by chance, were not seen.
+WEAK = 1e-7
+POLISHES = 5  # with one, limits that a solver just missed, and traces of tasks that it left, are no kinks
 TRUST = 1e-3  # tolerance of the conditions before tasks are polished
 SINGULAR = 1e-11  # smallest pivot relative to the largest: below, solutions are not unique
-MAX_DENSE_USERS = 3000  # users of a measure whose Hessian is dense
+MAX_DENSE_USERS = 3000  # users of a measure whose Hessian is dense: 9e6 numbers
 RANK, CONSISTENT = 1e-9, 1e-6  # of singular equations: relative singular values, and the residual
 REGULAR, REFINE = 1e-7, 4  # regularisation of singular equations, and steps of iterative refinement
 NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
@@ -79,7 +94,7 @@ class ActiveSet:
         assert slopes is not None
         logs = [np.log(self.c / self.w) + curve.log_slopes(log_z) for curve, _ in slopes.each]
         if self.unit is None:
-            self.unit = float(np.max(logs))
+            self.unit = float(np.max(logs))  # marginal utilities of alpha = 50 leave the range of floats
         n = len(total)
         marginal, own, shared, together = np.zeros(n), np.zeros(n), [], None
         for (part, common), log in zip(slopes.each, logs, strict=True):
@@ -109,13 +124,14 @@ class ActiveSet:
             self.binding = active = _active_at(optimum)
             state = self._with_limits(np.where(active.pairs, optimum.tasks, 0.0), self._some_prices(optimum))
             polished = self.newton(active, state, clock)
+            # rows that are full without a price may exclude each other: once more with those that have one
             if polished is None or polished.p.min(initial=0.0) < -WEAK * self.whole:
                 polished = self.newton(self._strong(state), state, clock)
             self.base = polished or state
             optimum = optimum.at(np.maximum(self.base.x, 0.0))
             now = _active_at(optimum)
             joined = (now.rows & ~active.rows).any() or (now.limits & ~active.limits).any()
-            if now.pairs[active.pairs].all() and not joined:
+            if now.pairs[active.pairs].all() and not joined:  # the point's own active set is the one solved for
                 break
         cost = self._relative_cost(self.base, self.marginal(self.base.x)[0])
         if np.abs(cost[self.binding.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
@@ -139,6 +155,7 @@ class ActiveSet:
     def _prices(self, goal: Float) -> Float:
         """The optimal prices that minimise the value of a change of rows; of several ones those with the most zeros."""
         p, goal = np.zeros(len(goal)), goal[self.binding.rows]
+        # the tie selects one of several minimisers
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
         found = self.optimal.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
@@ -165,6 +182,7 @@ class ActiveSet:
         user, safe = self.user[q], np.where(total > 0, total, 1.0)
         if not self.c[user].all():  # tasks that are worth nothing and, as they run, cost nothing
             raise _NoDerivative(SEVERAL)
+        # columns in units of the unknowns, rows of users in units of their marginal utility: entries are near 1
         unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
         whole, per = marginal @ total, (1.0 / marginal[user])[:, None]
         pick = self.of_user[:, q]
@@ -207,6 +225,7 @@ class ActiveSet:
             if not np.isfinite(step).all():
                 return None
             move = self._spread(active, step * units)
+            # omega has a pole at 0: a step goes at most 9/10 of the way there
             back = np.max(-move.x[state.x > 0] / state.x[state.x > 0], initial=0.0)
             part = 1.0 if self.linear or back < 0.9 else 0.9 / back
             state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
@@ -255,7 +274,7 @@ class ActiveSet:
             side = np.concatenate([-push[q], gained[r], np.zeros(int(k.sum()))])
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
-            if rest > CONSISTENT * size:
+            if rest > CONSISTENT * size:  # a singular system without a solution for this side
                 raise _NoDerivative("tasks can be placed in several ways, and the change selects one")
             rate = self._spread(active, solution * units)
             moved = self.pairs.sum(rate.x)
@@ -268,6 +287,7 @@ class ActiveSet:
             )
             by = (np.where(able, beyond, 0.0) for able, beyond in zip(weak, wrong, strict=True))
             part, worst = max(zip(active, by, strict=True), key=lambda pair: pair[1].max(initial=0.0))
+            # who leaves would have a multiplier or tasks below 0, who joins would be beyond its bound
             if not worst.max(initial=0.0) > NOISE * size:
                 return moved, (active, base) if factors.regular else None
             at = int(np.argmax(worst))
@@ -311,7 +331,7 @@ class _Dense:
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
             raise _NoDerivative("marginal utilities are beyond the range of floats")
-        size = np.maximum(np.abs(matrix).max(axis=0), TINY)
+        size = np.maximum(np.abs(matrix).max(axis=0), TINY)  # singular values depend on the scaling of columns
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
         self.regular, self.right = self.rank == len(matrix), right[: self.rank] / size
@@ -340,7 +360,8 @@ class _Sparse:
         if not self.regular:
             if linear:
                 raise _NoDerivative(SEVERAL)
-            regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])  # quasi-definite
+            # quasi-definite, hence regular in any order of pivots; refinement takes out what is added
+            regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])
             self.factors = sparse_linalg.splu(regular.tocsc())
 
     def solve(self, side: Float) -> tuple[Float, float]:

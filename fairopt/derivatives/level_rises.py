@@ -2,10 +2,21 @@
 
 Leximin is piecewise linear in the capacities. With slightly more of one capacity levels keep their order, and the users
 of a level separate by a leximin of their rates, given the rates of users at lower levels. The smallest rate is the
-value of a linear program: by duality the minimum of ``price - sum_j (multiplier of j) (rate of j)`` over the level's
-optimal multipliers, with the users j fixed before. Users with a positive multiplier have this rate, and the others
-continue without them. Usually a level's multipliers are unique, and the rates of its users are one linear formula for
-all capacities and both sides.
+value of a linear program, by duality
+
+    min over optimal (p, mu) of the level of   p @ e - sum over lower k of mu_k rate_k,
+
+for a change e of the capacities. Users with a positive multiplier have this rate, and the others continue without them.
+Usually a level's multipliers are unique, and the rates of its users are one linear formula for all capacities and both
+sides.
+
+Why not solve again with more capacity: each capacity and side would be a whole leximin, and a difference sees no kink
+nearer than its step. Why level by level from below: a higher level loses what lower ones gain, so that its price may be
+negative.
+
+In floats two things are decided: which users are at one level (`_Rates._keys`, by the largest level on each full row,
+within ``tie``), and which multipliers are positive (`POSITIVE`). Both are wrong at points that are not exact enough;
+the optimality conditions then fail (`MultiplierSet.consistent`), and coarser ties are tried by the caller.
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import SUM_ROUNDING
 
-MOST_LEVELS = 1000  # that capacities decide
+MOST_LEVELS = 1000  # that capacities decide: each has a system of its own
 MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities
 CANCELS = 1e-8  # of terms: the rates of linear programs are accurate to 1e-10
 POSITIVE = 1e-7  # of the prices in a multiplier: larger ones are not zero
@@ -56,6 +67,7 @@ class _Rates:
     def __init__(self, optimum: Optimum, first: bool) -> None:
         self.optimum, self.first = optimum, first
         share = optimum.objective.share_blocks()[0]
+        # users without tasks are at level 0, whatever a solver left them
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.binding.charges.shape[0] > 0
         if not optimum.binding.known or (not first and not optimum.binding.straight):
@@ -101,10 +113,11 @@ class _Rates:
             levels = np.unique(self.z)
         else:
             levels = np.unique([*self.tops[np.isfinite(self.tops)], *self.z[self.at_lower_bound], self.z.min()])
-        last = np.append(np.diff(levels) > tie * levels[1:], True)
+        last = np.append(np.diff(levels) > tie * levels[1:], True)  # the highest of those within a tie
         levels = levels[last]
         at = np.searchsorted(levels, self.z)
         above, below = levels[np.minimum(at, len(levels) - 1)], levels[np.maximum(at - 1, 0)]
+        # a user is at the level of a row, or of a limit of its own if it is twice the tie away
         near = np.where(np.abs(above - self.z) <= np.abs(self.z - below), above, below)
         separate = np.abs(near - self.z) > 2 * tie * near
         if not self.others:
@@ -151,7 +164,7 @@ class _Rates:
         optimal = MultiplierSet(conditions)
         for k, column in enumerate(columns):
             goal = np.zeros(len(units))
-            goal[k] = -1.0
+            goal[k] = -1.0  # the largest price: infinite if lower bounds alone need the capacity
             found = optimal.least(goal)
             self.blocked[d + column] = found is not None and np.isneginf(found[0])
 
@@ -195,10 +208,11 @@ class _Rates:
         limited = remaining & (optimum.high | self.cannot_run)
         if not (self.first or (limited == remaining).all()) or not (fixed | limited).any():
             return None
+        # the level is the smallest share, so that the slowest of its users decides; who is at a limit stands still
         moving = self.rises[fixed | limited]
         lost = np.isneginf(moving).any(axis=0)
         self.blocked |= lost
-        self.rises[:, lost] = 0.0
+        self.rises[:, lost] = 0.0  # nothing is feasible there, and infinite rates would spoil later levels
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
     def _independent_groups(self, columns: Indices, part: Bool) -> list[tuple[Indices, Bool]]:
@@ -210,7 +224,7 @@ class _Rates:
         needs: Any = times_columns(self.needs[columns], part.astype(float)) > 0
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
-        together = needs.astype(float) @ needs.astype(float).T
+        together = needs.astype(float) @ needs.astype(float).T  # resources with a user in common
         groups = _components(together)
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
@@ -222,20 +236,22 @@ class _Rates:
         system.own, system.ranked_value = here | before, level
         system.rate = np.where(system.own[optimum.user], self.rate, 1.0)
         system.separate_bounds()
-        whole = level or float(self.z.max()) or 1.0
+        whole = level or float(self.z.max()) or 1.0  # multipliers are in units of the level per whole capacity
         conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
         fixed = np.zeros(len(here), dtype=bool)
         if not len(now):
             return fixed
+        # lower users take their rates at the level's own multipliers of them
         earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
         goals: Float = np.zeros((len(units), 2 * d))
         k = np.arange(len(columns))
         goals[k, columns], goals[k, d + columns] = units[k], np.where(self.blocked[d + columns], 0.0, -units[k])
         goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
+        # prices of lower levels may be added to those of this one: they change no rate, but leave them undetermined
         rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
         optimal = self._optimal_multipliers(conditions, now, np.array(rays) if rays else None)
-        if optimal.unique and not optimal.theta.any():
+        if optimal.unique and not optimal.theta.any():  # no capacity fixes these users
             return fixed
         fixed[now] = True
         if optimal.unique:
@@ -289,10 +305,11 @@ class _Rates:
             main = conditions.main[users]
             own = conditions.own_multipliers(theta)[main]
             fixed = open_to & (own > POSITIVE * conditions.size[main])
-            if own[open_to & ~low].sum() < 1 - 1e-6:  # limits have the other weight
+            if own[open_to & ~low].sum() < 1 - 1e-6:  # multipliers sum to 1: limits have the other weight
                 fixed |= open_to & high
             if not fixed.any():
                 return None
+            # at a lower bound no user falls, at a limit none rises
             rates[fixed] = np.where(low, max(rise, 0.0), np.where(high, min(rise, 0.0), rise))[fixed]
             goal = _minus(goal, conditions.rows_of(main[fixed]), rates[fixed])
             open_to &= ~fixed

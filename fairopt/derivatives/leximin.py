@@ -1,7 +1,13 @@
 """Rates of leximin: by water-filling on one pool, by the prices of its levels on several servers.
 
-Water-filling only adds, multiplies, divides and compares, so it can run on numbers ``a + b t`` with an infinitely small
-t > 0: equal levels are ordered by their rates. The result is the derivative from the right, at kinks too.
+Water-filling raises a level z until ``sum_j d_ji b_j z = room_i`` for some resource i, with b = w / c tasks per unit of
+level, or a limit is reached. It only adds, multiplies, divides and compares, so it can run on numbers ``a + a' t`` with
+an infinitely small t > 0: equal levels are ordered by their rates. The result is the derivative from the right, at
+kinks too; from the left with the change reversed.
+
+On several servers a level has no closed form. There the rates are those of its prices, where both sides agree: a level
+whose users separate has different ones (`level_rises`). What is compared in floats is relative: levels within 1e-9 are
+one (`NOISE`), and of these the smallest rate comes first.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import NOISE
 
-SAME = 1e-6  # relative: equal prices, levels and tasks
+SAME = 1e-6  # relative: equal prices, levels and tasks, at the tolerance of gaps
 
 
 class PoolData(NamedTuple):
@@ -50,10 +56,12 @@ def fill(pool: PoolData, limits: Float, rate: PoolData | None = None) -> Filled:
     while rising.any():
         load = b[rising] @ d[rising]
         load_rate = db[rising] @ d[rising] + b[rising] @ dd[rising]
+        # what those who have stopped leave, and its rate by the product rule
         room, room_rate = room_of - x @ d, dc - x @ dd - dx @ d
         level = np.where(load > 0, np.maximum(room, 0.0) / load, np.inf)
         levels = np.append(level, np.where(rising, limits / b, np.inf))
         rates = np.append(np.where(load > 0, (room_rate - level * load_rate) / load, 0.0), own_rate)
+        # the next event: of those at the same level that with the smallest rate, as it comes first for small t
         near = np.flatnonzero(levels <= levels.min() * (1 + NOISE))
         first = near[rates[near] <= rates[near].min() + NOISE * np.abs(rates[near]).max()][0]
         z, dz = levels[first], rates[first]
@@ -123,6 +131,7 @@ class OptimalLevels:
             )
         if change.demand.any():
             raise _NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
+        # more tasks per level take capacity like a smaller server would
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

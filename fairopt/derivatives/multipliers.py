@@ -2,12 +2,21 @@
 
 At an optimum (Karush, Kuhn and Tucker) a user's marginal utility equals the cost of a task on every server where it
 runs tasks, and is at most the cost elsewhere. Users at a bound, and users tied in an objective that ranks them, have a
-multiplier of their own for the difference. The multipliers that satisfy these conditions are the supergradients of the
-optimal value, at any optimal point, so a one-sided derivative of the value is the minimum of a linear function over
-them (Rockafellar 1970, sections 23 and 29; Propositions 10.2 and 10.3).
+multiplier of their own for the difference. With multipliers theta of capacities and constraints, and charges K,
+
+    (K'theta)_q = marginal_q + own_j   where user j runs tasks,   >=  elsewhere,   theta >= 0 but for equations.
+
+The multipliers that satisfy these conditions are the supergradients of the optimal value, at any optimal point, so a
+one-sided derivative of the value is the minimum of a linear function over them (Rockafellar 1970, sections 23 and 29;
+Propositions 10.2 and 10.3).
 
 Usually the equations have one solution. Otherwise a linear program is solved, and the inequalities, of which there may
-be one per user and server, are added as they are violated.
+be one per user and server, are added as they are violated. Why not the solver's own multipliers: they are one point of
+the set, whichever; of two identical full resources each has price 0 to the right and the whole price to the left.
+
+In floats nothing holds exactly at a point that a solver found: which equations are independent is a decision (`RANK`),
+inequalities hold to a slack that grows until they are feasible (`SLACKS`), and failures count as parts of all payments.
+If they are above `TRUST` there are no prices. Equations are weighted by payments: what nobody pays for decides nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +32,7 @@ from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.tolerances import NOISE, SUM_ROUNDING
 
 # Relative singular values of the equations below which multipliers are not told apart. Resources that are full for the
-# same users give 1e-16 to 1e-9 (demands rounded in other units).
+# same users give 1e-16 to 1e-9 (demands rounded in other units). At 1e-9 levels with ties on servers have wrong prices.
 RANK = 1e-6
 # Tolerated failure of the conditions, as a part of all payments. Answers certified within 1e-8 failed by 1e-12 to 4e-4
 # (interior points on servers, CLARABEL at alpha = 8); points that are not optimal by 1e-2 and more.
@@ -88,7 +97,7 @@ class Conditions:
         order = np.flatnonzero(used)
         if len(user) > len(own):
             order = order[np.argsort(tasks[order], kind="stable")]
-        self.main[user[order]] = order
+        self.main[user[order]] = order  # most tasks: its equation has the smallest relative error
         self.runs = self.main[user] >= 0
         self.interior = ~own & ~low & ~high
         self.payment = np.where(used, tasks, 0.0) * rate * self.size  # about the user's payment: a weight
@@ -149,15 +158,17 @@ class MultiplierSet:
         weighted = zip(conditions.rows, conditions.weights, strict=True)
         # of the normal equations of weighted least squares, (n_columns, n_columns)
         matrix = sum((dense(times_columns(rows, w) @ rows.T) for rows, w in weighted), self.sums.T @ self.sums)
+        # columns are divided by their norms, so that `RANK` does not depend on units of capacities
         live = np.flatnonzero(~conditions.forced_zero)
         norm = np.sqrt(np.diag(matrix)[live])
         per = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
         values, vectors = np.linalg.eigh(matrix[np.ix_(live, live)] * per * per[:, None])
-        kept = values > RANK**2
+        kept = values > RANK**2  # eigenvalues are squares of singular values
         self.determined = conditions.forced_zero.copy()
+        # a column without a part in the null space is the same at all solutions
         self.determined[live] = (vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9
         self.unique = bool(self.determined.all())
-        # an orthonormal basis
+        # an orthonormal basis of the directions in which multipliers may move
         self.null_space = np.zeros((len(matrix), int((~kept).sum())))
         self.null_space[live] = _basis(vectors[:, ~kept] * np.where(norm > 0, per, 1.0)[:, None])
         self.theta = np.zeros(len(matrix))
@@ -255,12 +266,12 @@ class MultiplierSet:
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.consistent else None
         along = goal @ self.null_space / (np.abs(goal).max(initial=0.0) or 1.0)
-        along = np.where(np.abs(along) > NOISE, along, 0.0)
+        along = np.where(np.abs(along) > NOISE, along, 0.0)  # a constant function must not follow rounding to the box
         if self.points and not along.any():  # a constant function: the mean of points is in the relative interior
             theta = np.mean(self.points, axis=0)
             return float(goal @ theta), theta
         while self.slack < len(SLACKS):
-            for box in BOXES:
+            for box in BOXES:  # the second only where the first binds
                 found = self._program(along, SLACKS[self.slack], box)
                 if found is not None and (found[1] or box == BOXES[-1]):
                     self.points += [found[0]] if found[1] else []
@@ -285,8 +296,9 @@ class MultiplierSet:
             if found.x is None:
                 return None
             theta = self.theta + self.null_space @ found.x
-            theta = np.where(unsigned, np.maximum(theta, 0.0), theta)
+            theta = np.where(unsigned, np.maximum(theta, 0.0), theta)  # below 0 by the slack at most
             before = len(self.cuts)
+            # rows that HiGHS has hold to the slack; the others are judged at twice that
             for name, row, side in self._violated(theta, 2 * slack + 1e-9):
                 if name not in self.cuts:
                     self.cuts[name] = row
@@ -301,6 +313,7 @@ class MultiplierSet:
     def _shortfalls(self, multipliers: Float) -> Float:
         """By how much each pair without tasks is relatively too cheap."""
         given = self.given
+        # where its user is at a bound, or has a multiplier of its own, a pair is compared with the user's main one
         threshold = np.where(given.interior[given.user] | ~given.runs, 0.0, multipliers[given.main[given.user]])
         judged = ~given.used & (given.runs | ~given.own[given.user])
         return np.where(judged, (threshold - multipliers) / given.size, -np.inf)
@@ -353,7 +366,7 @@ class MultiplierSet:
                     continue
                 order = pairs[np.argsort(sign * multipliers[pairs])]
                 missing = sign * (bound[: len(order)] - np.cumsum(multipliers[order]))
-                k = int(np.argmax(missing))
+                k = int(np.argmax(missing))  # the worst of all subsets is among the sorted ones
                 row, side = self._sum_of(order[: k + 1])
                 size = max(float(np.abs(row).max(initial=0.0)), float(abs(side + bound[k]))) or 1.0
                 if missing[k] > slack * size:

@@ -1,4 +1,15 @@
-"""A policy's program at the tasks of an allocation, and the conditions on optimal multipliers there."""
+"""A policy's program at the tasks of an allocation, and the conditions on optimal multipliers there.
+
+What an optimum is in floats is decided here, once for all derivatives: where tasks run, which users are at a bound,
+which rows are full. With ``used`` the load of a row and ``usable`` its capacity it is full if
+``used >= usable (1 - max(1e-6, 10 tie))``, and a pair has tasks if it has more than 1e-6 of its user's. Why thresholds:
+a solver's point satisfies no condition exactly, and multipliers are found by equations on what is active. Why several
+(`TIES`): too tight ones miss what is active at points of interior methods, too coarse ones make equal what differs.
+
+The conditions themselves (`OptimalityConditions`) are those of Proposition 10.3 in docs/methods/prices.md, in units in
+which all multipliers are near 1, since they are solved together: a price per byte beside one per core would otherwise
+be noise.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +125,7 @@ class Optimum:
         program = self.program
         self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.open_pairs]
         self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
+        # about how many tasks a pair could have: of curves and levels as many as it has
         self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
         self.runs = self.total > (
             0.0 if self.bends else (LEVELLED_NOTHING if self.levelled else NOTHING) * program.most
@@ -122,10 +134,10 @@ class Optimum:
         if program.single and self.levelled:  # even if lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
         full = max(FULL, 10 * self.tie)
-        near = self.tie if self.levelled else full
+        near = self.tie if self.levelled else full  # levels stop at limits exactly; a curved optimum ends short of them
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
-        used = np.asarray(self.loads @ self.tasks).ravel()
+        used = np.asarray(self.loads @ self.tasks).ravel()  # an empty row of no capacity is not full
         self.full = np.flatnonzero((used > 0) & (used >= program.usable_rows * (1 - full)))
 
     def of(self, by_user: Float) -> Float:
@@ -184,6 +196,7 @@ class Optimum:
 
         def add(per_task: sp.csr_array, left: Float, equal: bool) -> None:
             """Add the active ones of rows with the excess ``left`` at these tasks."""
+            # relative to the row's terms, which may cancel
             terms = np.maximum(abs(per_task) @ tasks, np.abs(left))
             binds = np.flatnonzero((left >= -FULL * terms) | equal)
             rows.append(per_task[binds][:, self.open_pairs])
@@ -202,6 +215,7 @@ class Optimum:
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
+                # a kept level of known form has its gradient in closed form; others are linearised by CVXPY
                 marginal, ranked = log_marginal_utilities(block.objective, self)
                 if ranked:
                     raise _NoDerivative
@@ -302,7 +316,7 @@ class OptimalityConditions:
         ties: list[Ties] = []
         for g in np.flatnonzero(v[starts] > v[ends - 1]):  # users of equal weights are not ambiguous
             users, places = order[starts[g] : ends[g]], v[starts[g] : ends[g]]
-            certain[users] = 0.0
+            certain[users] = 0.0  # theirs is any point of the permutahedron, a multiplier of their own
             if self.own[users].any():
                 ties.append(Ties(self._rank_separately(users, rate, float(places[0])), places))
                 continue
@@ -326,6 +340,7 @@ class OptimalityConditions:
         """A column for the bound of each ranked user whose share differs by server: two multipliers, two rates."""
         optimum, user = self.optimum, self.optimum.user
         first = np.searchsorted(user, np.arange(len(self.own)))
+        # one multiplier for both needs one unit: only where a task's share differs by server are there two
         differs = np.abs(self.rate - self.rate[first[user]]) > 1e-12 * self.rate
         bounded = self.own & (self.low | self.high) & optimum.runs
         for j in np.unique(user[differs & bounded[user]]):
@@ -356,6 +371,7 @@ class OptimalityConditions:
         if binding.charges.shape[0]:
             largest_charge = flat(times_columns(abs(binding.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
+        # all multipliers near 1, by what a row's users pay or a constraint charges them
         units = np.concatenate([scale, whole / np.where(largest_charge > 0, largest_charge, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), binding.signed, np.zeros(len(others), dtype=bool)])
         if len(units) > most:

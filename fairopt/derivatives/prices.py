@@ -4,8 +4,16 @@ They follow from the policy's blocks, the instance and the tasks; a method's evi
 are constants, and so are task limits, bounds in tasks (also those of `SharingIncentive`, although slices grow with
 capacity), levels of other constraints, and eligibility. A `Reserve` of a fraction f stays a fraction.
 
-The value of a concave program has one-sided derivatives: the smallest and largest of its optimal multipliers
-(Rockafellar 1970; `multipliers`). Those of each leximin level are in `level_rises`.
+The value V of a concave program has one-sided derivatives: the smallest and largest of its optimal multipliers,
+
+    V'(C; +e_i) = min p_i,   -V'(C; -e_i) = max p_i   over optimal p
+
+(Rockafellar 1970; `multipliers`). Those of each leximin level are in `level_rises`. Why not the multipliers that
+evidence has: methods differ in them where several are optimal, and some have none.
+
+In floats the objective's unit is kept as a logarithm, since powers of shares leave the range at alpha = 50 over seven
+decades. Ties and slacks are tried at 1e-8 first and then coarser (`TIES`), as points of interior methods are exact to
+1e-6 only; a point that satisfies the conditions at none of them has no prices, or the evidence's where these fit.
 """
 
 from __future__ import annotations
@@ -76,9 +84,10 @@ def prices(allocation: Allocation) -> Prices | None:
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
     term = first_term(allocation)
+    # without concavity multipliers are no derivatives: an optimum may jump
     if term is not None and term.alpha is None and term.measure is not None and not term.measure.concave:
         return None
-    for tie in TIES:
+    for tie in TIES:  # the finest at which the conditions hold
         optimum = Optimum(allocation, tie)
         if optimum.program.empty:
             nothing = np.zeros(allocation.instance.capacities.shape)
@@ -86,7 +95,7 @@ def prices(allocation: Allocation) -> Prices | None:
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
         except _NoDerivative:
-            found = _of_evidence(optimum)
+            found = _of_evidence(optimum)  # one point of the set, shown on both sides if it satisfies the conditions
         if found is not None:
             right, left, log_factor = found
             return Prices(optimum.shown(right), optimum.shown(left), log_factor)
@@ -117,7 +126,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             nothing.setflags(write=False)  # shared by all levels that only limits fix
             levels: list[LevelPrices] = []
             for h in found:
-                least = -np.inf if levels else 0.0  # the first level never falls
+                least = -np.inf if levels else 0.0  # the first level never falls as capacity grows, later ones may
                 sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
                 levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
             return tuple(levels)
@@ -190,7 +199,7 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
             if found is None:
                 return None
             ends.append(sign * found[0])
-        right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)
+        right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)  # below 0 by slacks only
     return right, left, log_factor
 
 
@@ -202,12 +211,14 @@ def _optimal_multipliers(optimum: Optimum) -> tuple[MultiplierSet, Float, float]
     marginal, ranked, log_factor = _marginal_utilities(optimum)
     unbounded = np.zeros(optimum.program.instance.n_users, dtype=bool)  # possible at a bound only
     unbounded[optimum.user[~np.isfinite(marginal)]] = True
+    # a marginal utility is infinite at no tasks: then only a limit of 0 can hold the user there
     if (unbounded & ~optimum.high).any():
         raise _NoDerivative
     system = OptimalityConditions(optimum, np.where(unbounded[optimum.user], 0.0, marginal))
     ties = system.rank(ranked, float(np.exp(-log_factor)))
     payments = optimum.tasks * system.marginal * ~unbounded[optimum.user]
     whole = float(payments.sum()) + system.ranked_value or 1.0
+    # a price is about what the row's users pay, over its capacity
     on_row = np.asarray(optimum.loads[optimum.full] @ payments).ravel() + system.ranked_value
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
     conditions, units = system.conditions(optimum.full, scale, whole, unbounded)
@@ -224,7 +235,7 @@ def _marginal_utilities(optimum: Optimum) -> tuple[Float, list[Term], float]:
     (logs, ranked), log_factor = log_marginal_utilities(optimum.objective, optimum), 0.0
     for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
         finite = logs[chosen & np.isfinite(logs)]
-        if len(finite):  # the largest marginal utility that prices have to explain
+        if len(finite):  # the largest marginal utility that prices have to explain: others may underflow to 0
             log_factor = float(finite.max())
             break
     with np.errstate(over="ignore"):

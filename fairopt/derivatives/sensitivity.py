@@ -1,6 +1,14 @@
 """Derivatives of an allocation by the data and by alpha, and which resource to buy next.
 
-Each is the rate of tasks along a change of one number of the data, and what follows from it.
+Each is the rate of tasks along a change of one number of the data, and what follows from it: ``dx / dv`` of users'
+tasks, and by ``s = c x / w`` of shares and welfare, with ``d log c / d log v`` of the share itself
+(`Share.elasticities`) unless coefficients are held. Rates come from the active set of a smooth objective
+(`active_set`), water-filling or the prices of levels (`leximin`). Where the active set is about to change both sides
+differ.
+
+A range is how far a number may change until another set is active, found by solving at changed numbers: steps that
+triple, then bisection to 1e-9. Linear extrapolation would not do, as tasks are not linear in the data. Beyond 1e4 times
+a number rounding decides, and the range counts as infinite.
 """
 
 from __future__ import annotations
@@ -252,8 +260,9 @@ class Analysis:
             return np.nan
         if kept is None:
             return np.nan
-        size = 0.1 if kind == "alpha" else self._size(kind, at)
-        good, step, bad = 0.0, 1e-2 * size, np.inf
+        size = 0.1 if kind == "alpha" else self._size(kind, at)  # alpha may be 0, and has no size of its own
+        good, step, bad = 0.0, 1e-2 * size, np.inf  # each solution starts from the last one of the same set
+        # triple while the set stays, then bisect
         while good < FAR * size and (np.isinf(bad) or bad - good > 1e-9 * size):
             new = min(good + step, FAR * size) if np.isinf(bad) else (good + bad) / 2
             found = self._stays(kind, at, side * new, kept)

@@ -1,4 +1,13 @@
-"""`Policy.allocate` with ``exact=True``: the answer in floats, then its optimum in rationals, proved in rationals."""
+"""`Policy.allocate(..., exact=True)`: the answer in floats, solved again in fractions, proved, and judged twice.
+
+    floats -> gate -> linear programs in fractions -> multipliers -> proof in fractions -> gate
+
+The floats give prices and evidence, and an answer to return if the time ends; half of the time limit is theirs. The
+optimum in fractions does not start from them, since tiers in floats leave later ones a tolerance. Why it is judged a
+second time in floats: program and proof in fractions read the policy by the same code, so that a constraint that it
+lost would be missing in both; the float evidence comes from the blocks by another way. `NotCertified` if the two
+contradict each other (docs/exact.md, *How it is proved*).
+"""
 
 from __future__ import annotations
 
@@ -52,7 +61,7 @@ def allocate(
     refuse_irrational(policy, instance)
 
     def in_floats() -> Floats:
-        limit = None if clock.left is None else clock.left / 2
+        limit = None if clock.left is None else clock.left / 2  # the other half is for fractions
         try:
             return solve_in_floats(policy, instance, time_limit=limit, **options)
         except NotCertified as error:
@@ -167,7 +176,7 @@ def prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> No
 
 
 def _prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> None:
-    again = Cluster(instance)
+    again = Cluster(instance)  # nothing that the programs changed (bounds, floors, who stays) is believed
     if not hasattr(policy, "objective"):  # the gate confirms the filling in floats, `fairopt verify` in fractions
         if faults := broken(again, tasks, []):
             raise _NotProved(faults[0])

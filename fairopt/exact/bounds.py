@@ -1,8 +1,19 @@
 """Proven intervals for optimal values, also where these are irrational (`Allocation.exact_bounds`).
 
-A policy on an instance is a concave program in rational numbers, or in balls where a share is a norm. Columns are the
-tasks of users on the servers where they may run. A sum of the k smallest shares is ``k t - sum_j d_j`` with ``t - d_j``
-at most each share, so that ordered weights and max-min add columns t and d.
+A policy on an instance is a concave program in rational numbers, or in balls where a share is a norm:
+
+    max g'x + sum_t f_t u((R x - b)_t) + c log M   subject to capacities, limits, bounds and linear constraints.
+
+Columns are the tasks of users on the servers where they may run. A sum of the k smallest shares is ``k t - sum_j d_j``
+with ``t - d_j`` at most each share, so that ordered weights and max-min add columns t and d; sums over all users need
+none. `FairnessEfficiency` enters by its logarithm, where it is concave; the interval of the value is that of the
+logarithm put through exp, wider by the size of the value. Programs are written here and enclosed in
+`fairopt.exact.concave`.
+
+Why not the gap of the certificate: it is computed in floats, and says nothing below 1e-9. The answer is a start only.
+What rounding decides is refused and not enclosed: whether a user can rise above its base at all (at alpha >= 1 the
+value is then minus infinity, or that of fewer users), in rationals otherwise than in floats. Ends are rounded outwards,
+and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals for other optima*).
 """
 
 from __future__ import annotations
@@ -46,7 +57,7 @@ from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import names_at_base
 
-SMALLEST = 1e-300  # width
+SMALLEST = 1e-300  # width: smaller ones underflow, as widths are floats
 EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 
 
@@ -102,6 +113,7 @@ class PolicyProgram:
         for condition in conditions:
             if isinstance(condition, AtLeast) and not (is_linear(condition.objective) or smallest(condition.objective)):
                 raise OutOfDomain(f"{condition} bounds no sum of shares, and exact bounds take linear constraints only")
+            # a row of roots is no row in fractions, in which feasibility is decided
             share = getattr(condition, "share", None)
             if isinstance(share, Share) and cluster.is_irrational(share._of_user):
                 raise OutOfDomain(
@@ -120,6 +132,7 @@ class PolicyProgram:
             if is_surplus(term) and isinstance(share := share_of(term), Surplus):
                 # from below: who can rise does not depend on the last digits of roots
                 compared = Numbers(self.cluster, share).from_below()
+                # a leximin that ends once all that are left can be above 0 together
                 stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
                 self.cluster.stays[text(share)] = stays
                 if _is_infinite_at_zero(term):
@@ -133,14 +146,15 @@ class PolicyProgram:
         cluster = self.cluster
         self.columns: list[tuple[int, int]] = []
         self.top: list[Rational] = []
-        self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
+        # users whose limits are below what capacities leave to them alone: other limits are rows that never bind
+        self.limited = set[int]()
         for j in cluster.active:
             high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
             if high is not None and (None in alone or total(x for x in alone if x) > high):
                 self.limited.add(j)
             for s, most in zip(cluster.open[j], alone, strict=True):
                 bound = min(b for b in (most, high) if b is not None)
-                if bound > 0:
+                if bound > 0:  # an interior point needs room in every column
                     self.columns.append((j, s))
                     self.top.append(bound)
         self.place = {pair: c for c, pair in enumerate(self.columns)}
@@ -159,7 +173,7 @@ class PolicyProgram:
             self.rows.append((row, units[place]))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
-            if high is not None and high == cluster.low[j]:
+            if high is not None and high == cluster.low[j]:  # two rows without a point inside: one equation
                 self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), high))
                 continue
             if high is not None and j in self.limited:
@@ -200,7 +214,7 @@ class PolicyProgram:
             for t in compared.weights:
                 self._add_linear(factor, compared, t)
         else:
-            for t, w in compared.weights.items():
+            for t, w in compared.weights.items():  # w u(z / w), as weights count users
                 row = {c: v / w for c, v in compared.coefficients[t].items()}
                 self.curves.append(Curve(factor * w, alpha, row, compared.base[t] / w))
 
@@ -219,18 +233,19 @@ class PolicyProgram:
             t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
             for t in names
         }
-        top = max(above(value) for value in most.values())
+        top = max(above(value) for value in most.values())  # a proven range for the columns t and d
         for k in range(1, len(names) + 1):
             step = v[k - 1] - (v[k] if k < len(names) else 0)
             if step == 0:
                 continue
-            if k == len(names):
+            if k == len(names):  # the sum of all is linear
                 for t, w in compared.weights.items():
                     self._add_linear(factor * step / w, compared, t)
                 continue
             level = self._column(top)
             self.linear[level] = factor * step * k
             for t, w in compared.weights.items():
+                # t - d_t <= z_t / w_t; of the smallest number alone t <= z_t / w_t
                 row = {c: -a / w for c, a in compared.coefficients[t].items()} | {level: flint.fmpq(1)}
                 if k > 1:
                     row[self._column(top)] = flint.fmpq(-1)
@@ -244,6 +259,7 @@ class PolicyProgram:
         q = 1 - beta
         self.sign = 1 if q >= 0 else -1
         edge, emphasis = abs(q) / abs(beta), lam * self.sign
+        # lambda = -2/3 at beta = 3 is a decimal 1e-16 below the edge, and would be refused as not concave
         if abs(emphasis - edge) <= self.cluster.number(EDGE) * edge:
             emphasis = edge
         if beta < 0 or emphasis < edge:
@@ -256,7 +272,7 @@ class PolicyProgram:
             self.mean = LogMean(edge, q, range(first, len(self.curves)), parts)
         else:
             self.constant = flint.arb(sum(compared.weights.values(), flint.fmpq(0))).log()
-        if emphasis > edge:
+        if emphasis > edge:  # what is left of efficiency is a logarithm of the sum of shares
             total: dict[int, Any] = {}
             for row in compared.coefficients.values():
                 for c, a in row.items():
@@ -323,6 +339,7 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     policy, instance = allocation.policy, allocation.instance
     objective, of = objective_of(policy)
     bits, reading = precision(width), reading_of(policy, instance)
+    # an exact answer's value needs no program
     if allocation.exact_tasks is not None and not bundles.decides_bundles(policy):
         value = _at_exact_tasks(allocation)
         rows = tuple(map(tuple, allocation.exact_tasks))
@@ -335,7 +352,7 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         else:
             ends, tasks, reached = _of_tasks(cluster, objective, allocation, width)
         lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
-    if not reached <= width:
+    if not reached <= width:  # also NaN
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, reading)
 
@@ -358,11 +375,11 @@ def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, wi
     made = PolicyProgram(cluster, objective, allocation.policy.constraints)
     program = made.program
     start = [float(allocation.tasks_by_server[j, s]) for j, s in made.columns]
-    start += [float(top) / 2 for top in program.top[len(start) :]]
+    start += [float(top) / 2 for top in program.top[len(start) :]]  # of t and d
     found = enclose(program, start, width, absolute=made.sign != 0)
     ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [found.lower, found.upper]
     if made.sign:  # of the logarithm of a measure
-        ends = [made.sign * (made.sign * end).exp() for end in ends]
+        ends = [made.sign * (made.sign * end).exp() for end in ends]  # increasing for both signs
     n, servers = allocation.instance.eligible.shape
     tasks = [[Fraction(0)] * servers for _ in range(n)]
     for (j, s), x in zip(made.columns, found.point, strict=False):
@@ -377,7 +394,7 @@ def _of_bundles(cluster: Cluster, policy: Any) -> Found:
     factor = sum(factor for factor, _ in terms_of(policy.objective))
     for group in bundles.groups_of(cluster, policy):
         for j, base in group.base.items():
-            held = best[j][group.server][group.resource] / group.copies
+            held = best[j][group.server][group.resource] / group.copies  # on one of the equal servers
             weight = base * group.copies * factor
             value, gain = value + weight * flint.arb(held).log(), gain + weight
     rows = tuple(tuple(map(as_fraction, row)) for row in bundles.tasks_in(cluster, best))

@@ -1,6 +1,10 @@
 """Policies that decide bundles (`MLFDRS`, `FFMRA`, `HFFMRA`) in rational numbers: their closed form.
 
-Weighted logarithms separate into groups of users who share a part of one resource of one server, by its price.
+Weighted logarithms ``max sum_j b_j log a_j`` under ``sum_j a_j <= part`` and ``a_j <= most_j`` separate into groups of
+users who share a part of one resource of one server: ``a_j = min(most_j, b_j / p)`` at the price p that uses the part
+(Bound 6.5 in docs/methods/bundles.md). The optimum is rational although its value is not, so that exact answers have
+bundles and no value. Comparisons that floats make within 1e-12, such as who is dominant, are exact here: with numbers
+as decimals a tie is a tie, and goes to the first resource.
 """
 
 from __future__ import annotations
@@ -110,9 +114,10 @@ class Group(NamedTuple):
     def best(self) -> dict[int, Rational]:
         """The best bundles, at the price p with ``sum min(most, base / p) = part``; all requests if they fit."""
         left, weight = self.part, total(self.base.values())
+        # users reach their most in this order as the price falls
         reached = sorted(self.base, key=lambda j: self.most[j] / self.base[j]) if self.most else ()
         for j in reached:
-            if self.most[j] * weight > left * self.base[j]:
+            if self.most[j] * weight > left * self.base[j]:  # most / base > 1 / p: this one and all later are below
                 break
             left, weight = left - self.most[j], weight - self.base[j]
         if not weight:

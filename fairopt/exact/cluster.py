@@ -1,4 +1,10 @@
-"""An instance in rational numbers, under the constraints of a policy, read from their blocks."""
+"""An instance in rational numbers, and what objectives compare there: `Numbers` of users, of teams, or above a base.
+
+Of a user or team t with tasks x the number is ``z_t = sum_js c_js x_js - base_t``. Coefficients c and bases are
+intervals from ``below`` to ``above``: equal where a share is rational, at most 2^-bits wide where it is a root, which
+exact answers refuse and `fairopt.exact.bounds` encloses. Numbers are those that the caller meant: the shortest decimal
+of a float, or the Fraction given.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,22 @@
 """Concave programs with rational data between proven bounds: an interior-point method in high precision.
 
 The program is to maximise ``g'x + sum_t f_t u(z_t) + c log M(z)`` with ``z = R x - b`` under ``A x <= h``, ``E x = e``
-and ``0 <= x <= top``. Here u is a Box-Cox utility without its constant, and M a power mean of some of the z.
+and ``0 <= x <= top``. Here u is a Box-Cox utility without its constant, and M a power mean of some of the z. With
+multipliers p >= 0 of rows, y of equations, pi of numbers and s >= 0 of signs, an optimum satisfies
 
-Steps are those of Mehrotra's predictor and corrector (Nocedal and Wright 2006, sec. 14.2), in which the conditions
-``pi = u'(z)`` are linearised in logarithms, so that large alpha converge as well. Nothing of it is trusted. At the end
-the point is rounded to fractions, in which its feasibility is checked; the objective there, in balls of real numbers
-(`flint.arb`), is the lower bound. As a concave function lies below its tangents, the value of any feasible y is at most
-that of x plus ``r'(y - x) + p'(h - A x)``, with prices p >= 0 and q of the equations, where r is the gradient at x less
-``A'p + E'q``. Each term is maximised over the range of its column.
+    g + R'pi - A'p - E'y + s = 0,   p_k (h - A x)_k = 0,   s_c x_c = 0,   log pi_t = log u'(z_t) + log f_t.
+
+Steps are those of Mehrotra's predictor and corrector (Nocedal and Wright 2006, sec. 14.2). The last condition is
+linearised in logarithms, as one Newton step on ``pi = z^-alpha`` covers only the part 1 / alpha of a far way. Each step
+solves the quasidefinite system ``[[s/x, B'], [B, -k]]`` (`Factors`); a power mean, whose second derivatives are dense,
+adds a matrix of rank one (`_WithMean`). Why not a solver in floats: its point is good to about 1e-9, and here intervals
+of 1e-20 and less are asked for.
+
+Nothing of it is trusted. At the end the point is rounded to fractions, in which its feasibility is checked; the
+objective there, in balls of real numbers (`flint.arb`), is the lower bound. As a concave function lies below its
+tangents, the value of any feasible y is at most that of x plus ``r'(y - x) + p'(h - A x)``, with prices p >= 0 and q of
+the equations, where r is the gradient at x less ``A'p + E'q``. Each term is maximised over the range of its column. A
+bad step can only widen the interval, or end in `NotCertified` (docs/exact.md, *Intervals for other optima*).
 """
 
 from __future__ import annotations
@@ -29,15 +37,17 @@ Arb = Any  # `flint.arb`, a ball of real numbers
 Rational = Any  # `flint.fmpq`
 Coefficients = Mapping[int, Any]  # by column; rational, or balls
 
-MOST_STEPS = 100
-MOST_REPAIRS = 5
+MOST_STEPS = 100  # of one start: 12 are usual for a width of 1e-20
+MOST_REPAIRS = 5  # moves onto violated rows, each of which may break others: with one, constraints of one point fail
 STUCK = 1e-8  # the length of a step after which no other is tried
 NEAR_0 = 1e-6  # of the gain: the smallest size of a value to which widths are relative
 START = 0.01  # of a column's range, for those without tasks
 SPREAD = 0.1  # of the largest part of a range among the columns of a curve, for those with less
-SHORT = 0.1  # steps, after which the next one only balances
+SHORT = 0.1  # steps, after which the next one only balances; without, weights of seven decades and norms reach no width
 BALANCED = 1e-4  # the least product of complementary numbers relative to their mean
-SLOPES = 10.0  # the largest logarithm of a slope over its price that steps may lead to, unless it was larger before
+# The largest logarithm of a slope over its price that steps may lead to, unless it was larger before. Without it
+# weights of seven decades reach no width.
+SLOPES = 10.0
 TO_BOUNDARY = 0.995  # the longest part of the way to zero of any number in one step
 
 
@@ -116,7 +126,7 @@ def relative_width(lower: Arb, upper: Arb, gain: Arb) -> float:
 
     The latter only matters near a value of 0.
     """
-    size = max(abs(lower), abs(upper), NEAR_0 * gain.abs_upper(), key=lambda ball: ball.mid())
+    size = max(abs(lower), abs(upper), NEAR_0 * gain.abs_upper(), key=lambda ball: ball.mid())  # balls have no order
     length = (upper - lower).upper()
     return float((length / size).upper()) if length > 0 else 0.0
 
@@ -139,11 +149,11 @@ def nearly(x: Any) -> Rational:
 
 def feasible(program: ConcaveProgram, x: list[Rational]) -> list[Rational] | None:
     """A feasible point, moved from x so far that equations and violated rows are tight; None if that does not help."""
-    tight = list(program.equations)
+    tight = list(program.equations)  # the rounded point misses each by a unit in the last bit
     for _ in range(MOST_REPAIRS):
         violated = [row for row in program.rows if not dot(row[0], x) <= row[1]]
         if any(not isinstance(v, flint.fmpq) for row, _ in violated for v in row.values()):
-            return None  # balls, as in norms
+            return None  # balls, as in norms: no fraction makes them tight
         if not violated and all(dot(row, x) == right for row, right in tight[: len(program.equations)]):
             return x
         tight += violated
@@ -158,6 +168,7 @@ def made_tight(
     program: ConcaveProgram, x: Sequence[Rational], rows: Sequence[tuple[Coefficients, Rational]]
 ) -> list[Rational] | None:
     """A point on rows, in which columns far from the ends of their ranges are moved; None if there is none near."""
+    # rref takes pivots in this order, and only columns with a pivot move: those with most room come first
     order = sorted(range(len(x)), key=lambda c: -min(x[c] / program.top[c], 1 - x[c] / program.top[c]))
     used = {c for row, _ in rows for c in row}
     columns = [c for c in order if c in used]
@@ -179,6 +190,8 @@ def dot(coefficients: Coefficients, x: Sequence[Any]) -> Any:
 
 def precision(width: float) -> int:
     """The bits in which intervals of a width are looked for."""
+    # Steps divide numbers near the width by others near 1, and lose as many digits. 24 random programs of three users
+    # took as many steps with twice the digits of the width, not four times.
     return 192 + math.ceil(-4 * math.log2(min(width, 0.5)))
 
 
@@ -189,11 +202,13 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
     """
     best: Enclosed | None = None
     numbers = [*program.linear.values(), *(v for row, right in program.rows for v in (*row.values(), right))]
+    # rational throughout: the interval is one number
     if not program.curves and all(isinstance(v, flint.fmpq) for v in numbers):
         point = linear_optimum(program)
         value = program.value(point)
         return Enclosed(value.lower(), value.upper(), point, relative_width(value.lower(), value.upper(), flint.arb(0)))
-    # rows without points inside are relaxed by far less than the width
+    # An interior point method needs points inside. Rows without any are relaxed by 2^-(bits / 3), at a width of 1e-20
+    # 1e-46; the bounds are those of the rows as given.
     little = flint.arb(2) ** (-flint.ctx.prec // 3)
     for relaxed in (flint.arb(0), little) if has_interior(program) else (little,):
         at, close = InteriorPoint(program, start, relaxed), 0.1 * width
@@ -208,7 +223,7 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
                 best = found
             if best is not None and best.width <= width:
                 return best
-            close *= 0.01
+            close *= 0.01  # bounds in fractions take longer than a step
     if program.curves and not can_be_positive(program):
         raise OutOfDomain("in rational numbers somebody can have nothing, where the objective has no finite slope")
     reached = "found no feasible point" if best is None else f"reached a width of {best.width:.2g} only"
@@ -258,7 +273,7 @@ def has_room(
             largest.row({**near, room: size} if wanted else near, nearly(right))
     for row, right in program.equations:
         largest.row(row, right, equal=True)
-    largest.row({room: one}, one)
+    largest.row({room: one}, one)  # any room is enough, and the program has a maximum
     return bool(largest.solve().value > 0)
 
 
@@ -289,7 +304,8 @@ class InteriorPoint:
         self.linear = [arb(0)] * self.n
         for c, v in program.linear.items():
             self.linear[c] = (arb(v) * self.unit[c]).mid()
-        self.matrix += [{c: -v for c, v in row.items()} for row in numbers]  # multiplied by pi
+        # numbers as rows z - R x = -b, so that pi are multipliers like p and y
+        self.matrix += [{c: -v for c, v in row.items()} for row in numbers]
         self.columns: list[list[tuple[int, Arb]]] = [[] for _ in range(self.n)]
         for k, row in enumerate(self.matrix):
             for c, v in row.items():
@@ -305,6 +321,7 @@ class InteriorPoint:
 
     def _begin(self, start: Sequence[float]) -> None:
         arb, program = flint.arb, self.program
+        # inside capacities by a tenth: the answer itself is at the boundary, from which steps would be short
         parts = [0.9 * v / float(t) for v, t in zip(start, program.top, strict=True)]
         least = [START] * self.n
         for curve in program.curves:  # whose number may be far below its range
@@ -319,13 +336,13 @@ class InteriorPoint:
             size = max([abs(float(v)) for v in self.matrix[self.m + self.k + t].values()] or [1.0])
             self.z.append(max(above, arb(size) * START).mid())
         self.pi = [v.mid() for v in program.slopes(self.z)]
-        # the objective is scaled so that what tasks are worth at the start is 1
+        # the objective is scaled so that what tasks are worth at the start is 1: widths and products are then relative
         worth = sum(map(operator.mul, self.pi, self.z), arb(0)) + sum(map(operator.mul, map(abs, self.linear), self.x))
         self.scale = (1 / worth).mid() if worth > 0 else arb(1)
         self.pi = [v * self.scale for v in self.pi]
         self.linear = [v * self.scale for v in self.linear]
         mu = arb(1.0) / (self.m + self.n)
-        self.p = [(mu / v).mid() for v in self.w]
+        self.p = [(mu / v).mid() for v in self.w]  # all products equal: on the central path but for residuals
         self.s = [(mu / v).mid() for v in self.x]
         self.y = [arb(0)] * self.k
 
@@ -340,9 +357,11 @@ class InteriorPoint:
     def bounds(self, absolute: bool = False) -> Enclosed | None:
         """The bounds at this point; None if it is not feasible."""
         program = self.program
+        # steps know no upper bound of columns: at an optimum none is above its range, but for rounding
         near = [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)]
         x = feasible(program, near)
-        if x is None:  # if rows have no room inside, other columns may have to be 0
+        # If rows have no room inside, columns may have to be exactly 0: those whose multiplier is larger than they are.
+        if x is None:
             x = feasible(program, [v if at > s else 0 * v for v, at, s in zip(near, self.x, self.s, strict=True)])
         if x is None or not all(z > 0 for z in program.numbers(x)):
             return None
@@ -355,6 +374,7 @@ class InteriorPoint:
             for c, v in curve.coefficients.items():
                 net[c] += slope * v
         excess = flint.arb(0)
+        # back to the units of the program; any prices give a bound, so that midpoints are as good as balls
         given = (*(max(p, flint.arb(0)) for p in self.p), *self.y)
         duals = [(q / (size * self.scale)).mid() for q, size in zip(given, self.sizes, strict=True)]
         for (row, right), q in zip((*program.rows, *program.equations), duals, strict=True):
@@ -362,7 +382,7 @@ class InteriorPoint:
             for c, v in row.items():
                 net[c] -= q * v
         for r, v, top in zip(net, x, program.top, strict=True):
-            excess += (r * (top - v)).max(-r * v)
+            excess += (r * (top - v)).max(-r * v)  # whichever end of the column's range is better
         lower, upper = value.lower(), (value + excess).upper()
         width = float((upper - lower).upper()) if absolute else relative_width(lower, upper, gain)
         return Enclosed(lower, upper, x, width)
@@ -387,7 +407,9 @@ class InteriorPoint:
             *(v + z + b for v, z, b in zip(load[m + k :], self.z, self.base, strict=True)),
         ]
         off = self._off()
+        # in place of 0 for equations, half of the digits below 1: those that depend on others stay solvable
         regular = arb(2) ** (-(flint.ctx.prec // 2))
+        # what eliminating w and z leaves on the diagonal: d log z = -d log pi / alpha for numbers
         compliance = [
             *(w / p for w, p in zip(self.w, self.p, strict=True)),
             *([regular] * k),
@@ -412,15 +434,17 @@ class InteriorPoint:
 
         mu = self.mu
         zero_x, zero_w = [arb(0)] * self.n, [arb(0)] * m
+        # predictor: to products of 0; how much it leaves of them chooses sigma
         dx, ds, dw, dp, *_ = found = solve(zero_x, zero_w)
         length = arb(min(1.0, self._longest(found)))
         pairs = [*zip(self.x, dx, self.s, ds, strict=True), *zip(self.w, dw, self.p, dp, strict=True)]
         left = sum(((a + length * b) * (c + length * d) for a, b, c, d in pairs), arb(0)) / len(pairs)
-        sigma = min(max((left / mu) ** 3, arb(2) ** -60), arb(1))
+        sigma = min(max((left / mu) ** 3, arb(2) ** -60), arb(1))  # Mehrotra's cube
+        # corrector: the products of the predictor's own changes, which it left out
         second_x = [target - a * b for target, a, b in zip([sigma * mu] * self.n, dx, ds, strict=True)]
         second_w = [target - a * b for target, a, b in zip([sigma * mu] * m, dw, dp, strict=True)]
         before, step = self._numbers(), self._move(solve(second_x, second_w))
-        if step < SHORT:
+        if step < SHORT:  # the corrector points at a boundary: back, and only towards the centre
             for name, values in before.items():
                 setattr(self, name, values)
             step = self._move(solve([mu / 2] * self.n, [mu / 2] * m))
@@ -440,10 +464,11 @@ class InteriorPoint:
         most = max([SLOPES, *map(abs, map(float, self._off()))])
         while True:
             for (name, values), by in zip(before.items(), found, strict=True):
+                # midpoints: the radii of balls would grow with each step, and mean nothing
                 setattr(self, name, [(a + length * b).mid() for a, b in zip(values, by, strict=True)])
             products = [*map(operator.mul, self.x, self.s), *map(operator.mul, self.w, self.p)]
             balanced = min(products) >= BALANCED * self.mu and all(abs(float(v)) <= most for v in self._off())
-            if balanced or length < 1e-9:
+            if balanced or length < 1e-9:  # below `STUCK`, so that the caller ends
                 return length
             length *= 0.7
 
@@ -514,7 +539,7 @@ class Factors:
         self.rows = rows
         self.order: list[int] = []
         self.later: list[list[int]] = []  # of each eliminated, the neighbours that are left
-        for of in (set(range(self.size)) - last, last):
+        for of in (set(range(self.size)) - last, last):  # minimum degree: the fewest neighbours left come first
             buckets: dict[int, set[int]] = {}
             for v in of:
                 buckets.setdefault(len(near[v]), set()).add(v)
@@ -571,6 +596,7 @@ class Factors:
             for u, by in entries:
                 x[u] = x[u] - by * x[v]
         if left:
+            # approximate: a step needs no proof, and rigorous radii would grow with it
             found = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
             for at, v in enumerate(left):
                 x[v] = found[at, 0]

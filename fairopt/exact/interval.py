@@ -1,4 +1,10 @@
-"""An interval with rational ends around an optimal value, and how it is printed."""
+"""An interval with rational ends around an optimal value, and how it is printed.
+
+With ``size`` the larger end and ``length`` the distance of both, ``ceil(log10 size - log10 length) + 1`` significant
+digits tell the ends apart. They are rounded outwards, the lower end down and the upper end up, so that the printed
+interval contains the value too: rounded to nearest, an interval of 1e-20 around sqrt(2) could exclude it in its last
+digit. Logarithms are of numerator and denominator apart, as widths of 1e-300 and less are beyond floats.
+"""
 
 from __future__ import annotations
 

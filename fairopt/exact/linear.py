@@ -1,8 +1,22 @@
 """Linear programs in rational numbers: the basis that HiGHS finds in floats, solved exactly.
 
-A basis that is primal and dual feasible in rationals is optimal. Where that of floats is not, by rounding, ties or
-degeneracy, exact pivots go on from it: dual ones to feasibility, then primal ones, by Bland's rule in the end, which
-cannot cycle.
+The program is, in the letters of the code,
+
+    max costs @ x   subject to   a_k @ x <= right_k  (or ==),   x_j >= 0 but for free columns.
+
+A basis names as many variables (columns, and slacks of rows) as there are rows; all others are 0. Its point solves a
+square system, its multipliers y the transposed one. If the point is feasible and no reduced cost ``costs_j - y @ a_j``
+would improve the objective, both are optimal, and ``y @ right`` is the value (Chvátal 1983). Nothing of floats is part
+of this proof: HiGHS only says where to start, which saves nearly all exact pivots. From the slacks a program of 60 rows
+takes about 20 pivots, each with a factorisation of its own; from the basis of HiGHS usually none.
+
+Why not an exact simplex method from the start: pivots in fractions are slow, and numbers grow with each update.
+Therefore each basis is factored anew from the data (`Factors`), so that entries are as short as the basis allows.
+
+Where the basis of floats is not optimal, by rounding, ties or degeneracy, exact pivots go on from it: dual ones to
+feasibility, then primal ones, by Bland's rule in the end, which cannot cycle (Bland 1977). What floats can do is choose
+a basis far away: coefficients over 24 decades did, hence `_scales`. How the multipliers prove an answer is in
+docs/exact.md (*How it is proved*) and in `fairopt.exact.proof`.
 """
 
 from __future__ import annotations
@@ -24,13 +38,18 @@ from fairopt.solve.form.simplex import BASIC, Simplex
 
 Entries = dict[int, Any]  # rational numbers by row or column
 
-BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule
+# Pivots that take the largest violation, before Bland's rule, which cannot cycle but is slow: from the slacks 8
+# programs of 60 rows took 171 pivots by size, and 452 by Bland's rule alone.
+BY_SIZE = 50
 DENSE, SPARSE = 12, 16  # sizes of kernels, and fill of a pivot, up to which elimination stays sparse
-PRIME = (1 << 61) - 1  # a matrix that is regular modulo a prime is regular
-CANDIDATES = 4  # columns among which a pivot is chosen
+# A matrix that is regular modulo a prime is regular; the reverse fails with a chance of about 1 / PRIME.
+PRIME = (1 << 61) - 1
+CANDIDATES = 4  # columns with fewest entries, among which the pivot with the least fill is chosen
+# Passes over columns and rows. In 40 programs with units of columns and rows over 12 decades each, HiGHS's basis needed
+# 541 exact pivots without scaling (32 programs any), and none after one pass.
 SCALINGS = 4
 FLOAT = float(np.finfo(float).eps)
-TINY, HUGE = 1e-290, 1e290
+TINY, HUGE = 1e-290, 1e290  # beyond, floats may underflow or overflow in products
 
 
 class _NoPoint(Exception):
@@ -111,6 +130,7 @@ def float_basis(program: LinearProgram, clock: Clock | None = None) -> frozenset
         costs * np.exp(columns),
         right * np.exp(rows),
     )
+    # HiGHS's tolerances are absolute
     costs /= np.abs(costs).max(initial=0.0) or 1.0
     right /= np.abs(right).max(initial=0.0) or 1.0
     matrix = sp.csc_array((data, indices, indptr), shape=(m, n))
@@ -131,6 +151,7 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
         return of_rows, of_columns
     for _ in range(SCALINGS):
         for scale, at in ((of_columns, columns), (of_rows, rows)):
+            # each by the geometric mean of its largest and least entry, in logarithms so that no product overflows
             now = logs + of_rows[rows] + of_columns[columns]
             largest, least = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
             np.maximum.at(largest, at, now)
@@ -143,7 +164,9 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
 class Factors:
     """A square system of chosen columns and rows, by sparse elimination and a dense kernel.
 
-    If it is singular, `dependent` columns and rows have no pivot.
+    Sparse elimination goes on while pivots fill in little (`SPARSE` entries). What is then left, where nearly all
+    entries are nonzero, is one matrix for python-flint, which lifts a solution modulo a prime (Dixon's algorithm)
+    instead of computing in fractions that grow. If the system is singular, `dependent` columns and rows have no pivot.
     """
 
     def __init__(self, columns: Mapping[int, Entries], rows: Iterable[int]) -> None:
@@ -157,6 +180,7 @@ class Factors:
                     self.columns[j].add(k)
         self.queue = [(len(ks), j) for j, ks in self.columns.items()]
         heapify(self.queue)
+        # of each pivot: row, column, value, the rest of its row (of U), and its multiples subtracted from others (of L)
         self.steps: list[tuple[int, int, Rational, list[tuple[int, Rational]], list[tuple[int, Rational]]]] = []
         self.kernel: tuple[list[int], list[int], Any] | None = None
         self._eliminate()
@@ -166,7 +190,7 @@ class Factors:
         )
 
     def _eliminate(self) -> None:
-        sparse = kind() is Fraction  # or the kernel turned out singular, so that elimination ends it
+        sparse = kind() is Fraction  # no dense solver; or the kernel turned out singular, so that elimination ends it
         while True:
             check()
             pivot = self._cheapest()
@@ -186,7 +210,7 @@ class Factors:
         while self.queue and len(seen) < CANDIDATES and not (best and best[0] == 0):
             count, j = heappop(self.queue)
             ks = self.columns.get(j)
-            if not ks or len(ks) != count:  # an earlier state
+            if not ks or len(ks) != count:  # an earlier state: entries of the heap are not updated in place
                 continue
             seen.append((count, j))
             k = min(ks, key=lambda k: len(self.rows[k]))
@@ -205,6 +229,7 @@ class Factors:
             len(rows), len(columns), [self.rows[k].get(j, self.zero) for k in rows for j in columns]
         )
         try:
+            # the rank modulo a prime needs no long numbers
             residues = [int(v.p) % PRIME * pow(int(v.q), -1, PRIME) for v in matrix.entries()]
         except ValueError:  # the prime divides a denominator
             return False
@@ -229,7 +254,7 @@ class Factors:
             for other, value in row.items():
                 before = target.get(other)
                 after = -times * value if before is None else before - times * value
-                if after:
+                if after:  # exact zeros leave: in floats they would be fill
                     target[other] = after
                     self.columns[other].add(i)
                 elif before is not None:
@@ -241,7 +266,7 @@ class Factors:
 
     def solve(self, right: Mapping[int, Rational]) -> Entries:
         """x by column, with the matrix times x equal to ``right`` by row."""
-        left = dict(right)
+        left = dict(right)  # forward by L, then the kernel, and back by U
         for k, _, _, _, below in self.steps:
             value = left.get(k)
             if value:
@@ -309,7 +334,9 @@ class _Pivoting:
             infeasible = self._infeasible()
             if infeasible:
                 improving = self._improving()
-                if improving:  # costs that make the basis dual feasible, until it is primal feasible
+                # The basis is neither primal nor dual feasible. Lower costs make it dual feasible, so that dual pivots
+                # lead to a feasible point; primal ones go on from there with the costs as given.
+                if improving:
                     for j, gain in improving:
                         self.costs[j] -= gain
                     self.shifted = True
@@ -329,7 +356,7 @@ class _Pivoting:
     def _solve(self) -> None:
         """Factor the basis, exchanging dependent columns for slacks, and solve for point and multipliers."""
         program, n = self.of, self.n
-        while True:
+        while True:  # HiGHS's basis is regular in floats, and may be singular in rationals
             chosen = {j: program.columns[j] for j in sorted(self.basis) if j < n}
             self.factors = Factors(chosen, [k for k in range(self.m) if n + k not in self.basis])
             columns, rows = self.factors.dependent
@@ -346,10 +373,10 @@ class _Pivoting:
                     if n + k in self.basis:
                         used[k] = used.get(k, self.zero) + entry * x
         self.values = values
-        for v in self.basis:
+        for v in self.basis:  # slacks follow from the columns, and need no equation of their own
             if v >= n:
                 self.values[v] = program.right[v - n] - used.get(v - n, self.zero)
-        # the cost of a basic slack is 0 but where costs are shifted
+        # The multiplier of a row with a basic slack is the slack's cost: 0 but where costs are shifted.
         extra = {v - n: self.costs[v] for v in self.basis if v >= n and self.costs[v]}
         right = {j: self.costs[j] for j in chosen}
         for k, cost in extra.items():
@@ -395,7 +422,7 @@ class _Pivoting:
         """The nonbasic columns whose reduced costs floats do not prove negative."""
         program, y = self.of, np.zeros(self.m)
         nonbasic = [j for j in range(self.n) if j not in self.basis]
-        if self.n * self.m < 5_000:
+        if self.n * self.m < 5_000:  # not worth the arrays
             return nonbasic
         for k, value in self.multipliers.items():
             y[k] = as_float(value)
@@ -405,6 +432,7 @@ class _Pivoting:
         costs, free = np.array([as_float(c) for c in program.costs]), np.array(program.free)
         with np.errstate(all="ignore"):
             gains, size = costs - table @ y, np.abs(costs) + abs(table) @ np.abs(y)
+            # the error of a sum of k products is at most about k eps times their sizes (Higham 2002, sec. 3.1)
             negative = gains < -(table.indptr[1:] - table.indptr[:-1] + 4) * FLOAT * size
             # numbers so small that products may underflow are compared exactly
             negative &= ~free & (size < HUGE)
@@ -415,9 +443,10 @@ class _Pivoting:
         leaving = max(infeasible)[1] if self.pivots < BY_SIZE else min(v for _, v in infeasible)
         sign = 1 if self.values[leaving] < 0 else -1
         n, columns = self.n, self.of.columns
+        # rho is the row of the inverse of the leaving variable, from which its rates follow column by column
         if leaving < n:
             rho = self.factors.solve_transposed({leaving: rational(1)})
-        else:  # a slack is its right side less its row
+        else:  # a slack is its right side less its row, so that its row of the inverse is minus the row's combination
             row = {j: -columns[j][leaving - n] for j in self.basis if j < n and leaving - n in columns[j]}
             rho = self.factors.solve_transposed(row)
             rho[leaving - n] = rational(1)
@@ -434,11 +463,11 @@ class _Pivoting:
                 rate = rho.get(j - n, self.zero)
             rate = rate * sign
             free = j < n and self.of.free[j]
-            if rate < 0 or (free and rate):
+            if rate < 0 or (free and rate):  # entering j raises it; the least ratio keeps reduced costs of their sign
                 ratio = abs(self._gain(j) / rate)
-                if best is None or (ratio, j) < best:
+                if best is None or (ratio, j) < best:  # ties by index, as Bland's rule asks
                     best = ratio, j
-        if best is None:
+        if best is None:  # the row of the inverse is a combination of rows that no point satisfies (Farkas)
             raise _NoPoint
         self.basis.remove(leaving)
         self.basis.add(best[1])
@@ -467,7 +496,7 @@ class _Pivoting:
                 continue
             rate = rate * sign
             equation = v >= n and program.equal[v - n]
-            if rate > 0 or (equation and rate):
+            if rate > 0 or (equation and rate):  # it falls, and the first at 0 leaves
                 ratio = abs(self.values[v] / rate)
                 if best is None or (ratio, v) < best:
                     best = ratio, v

@@ -1,6 +1,18 @@
 """The proof that exact tasks are optimal, from the multipliers beside them, in rational numbers without tolerance.
 
-`fairopt verify` proves the same of a file by code of its own; here it stands between the linear programs and the gate.
+For a linear function ``q @ x`` of tasks, prices p >= 0 of capacities C and multipliers y of rows ``A x <= b`` (free for
+equations), every feasible x has
+
+    q @ x <= p @ C + y @ b + sum_j max over low_j <= T <= most_j of  T max_s (q_js - p_s @ d_js - y @ A_js).
+
+By strong duality an optimum in rationals has rational multipliers at which this is an equation, so that the comparison
+is ``>`` and not "more than a tolerance" (Propositions 15.1, 15.3 and 5.17 in docs/methods). Ranked terms enter by
+mixtures, weights u whose k smallest sum to at least v's for every k.
+
+Why a proof at all, where exact pivots end at an optimum: a program that was written wrong has an optimum too. Here the
+rows are made from blocks and instance a second time, at the tasks, and multipliers alone come from the program. A wrong
+one makes the bound larger, never smaller. `fairopt verify` proves the same of a file by code of its own; here it stands
+between the linear programs and the gate.
 """
 
 from __future__ import annotations
@@ -26,7 +38,7 @@ def prove(cluster: Cluster, policy: Any, tasks: Table, proof: Sequence[Mapping[s
 
     None for bundles, which are divided again and compared.
     """
-    if bundles.decides_bundles(policy):
+    if bundles.decides_bundles(policy):  # a closed form, and no multipliers
         _prove_bundles(cluster, policy, tasks, proof[0]["bundles"])
         return None
     value, objectives = None, tiers_of(policy.objective)
@@ -49,7 +61,7 @@ def settled(cluster: Cluster, proof: Sequence[Mapping[str, Any]]) -> Any:
 
     def settle(k: int, share: Share, tier: Tier) -> set[str]:
         levels = (proof[k].get("at_base") or {}).get(text(share)) or ()
-        fixed = _prove_levels(cluster, tier, None, levels)
+        fixed = _prove_levels(cluster, tier, None, levels)  # at levels of 0, wherever tasks are
         if any(fixed.values()):
             raise _NotProved(f"{share}: a number that leaves is above its base")
         return {*fixed}
@@ -110,13 +122,13 @@ def _bound(cluster: Cluster, entry: Mapping[str, Any], rows: Rows, slopes: Mappi
         at_server.setdefault(s, []).append((i, p))
     for j in cluster.active:
         nets = []
-        for s in cluster.open[j]:
+        for s in cluster.open[j]:  # a task is worth most on the best server
             need = cluster.demands[j][s]
             cost = total(p * need[i] for i, p in at_server.get(s, ()) if need[i])
             nets.append(slopes.get((j, s), 0) - cost - of_rows.get((j, s), 0))
         net = max(nets)
         if net > 0:
-            most = cluster.most(j)
+            most = cluster.most(j)  # a proven range: prices need not be exactly dual feasible
             if most is None:
                 raise _NotProved(f"the prices give no bound for user {cluster.users[j]!r}")
             value += net * most
@@ -165,6 +177,7 @@ def _prove_levels(cluster: Cluster, tier: Tier, tasks: Table | None, entries: An
         left = _upper(cluster, slopes, [], tier, entry) - base
         left -= total(p * fixed[t] for t, p in pi.items() if t in fixed)
         level: Any = min(at[t] for t in others)
+        # `left` over the sum of these prices bounds the smallest of the numbers
         if left > level * total(new.values()):
             raise _NotProved(f"level {k}: the prices do not prove {brief(level)}")
         if any(at[t] != level for t in new):
@@ -202,9 +215,10 @@ def _upper(
         mine = theirs = rational(0)
         for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
             mine, theirs = mine + a, theirs + b * term.factor * y
-            if mine < theirs:
+            if mine < theirs:  # of some k the k smallest weights are too small (Hardy, Littlewood and Pólya 1934)
                 raise _NotProved("the weights of a mixture do not bound sorted numbers")
         some, base = _weighted(weights, term.numbers)
+        # numbers with a base may be negative: what the weights are more than v in sum counts at the lowest
         below = max((one.base for one in term.numbers.values()), default=rational(0))  # no number is less than minus it
         constant += (mine - theirs) * below - base
         _add(slopes, some, rational(1))

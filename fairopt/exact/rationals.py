@@ -1,4 +1,9 @@
-"""Rational numbers: python-flint's where it is installed, else Python's; and python-flint on first use, for balls."""
+"""Rational numbers: python-flint's where it is installed, else Python's; and python-flint on first use, for balls.
+
+Both kinds are reduced after each operation. python-flint's are up to twice as fast in whole answers (docs/exact.md);
+they are not of type `Fraction` and do not multiply by one, so that constants are made by `rational`, and a number
+leaves this room by `as_fraction`. Intervals of real numbers (`flint.arb`) have no counterpart in Python.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from fairopt.errors import optional
 from fairopt.runtime.display import with_all_digits
 
 Rational = Any  # `flint.fmpq` or `fractions.Fraction`
-DIGITS = 4_000  # of integers that Python reads by default
+DIGITS = 4_000  # of integers that Python reads by default: its limit is 4,300, against quadratic time
 
 
 def required() -> Any:

@@ -1,6 +1,14 @@
-"""A policy in rational numbers: its objectives, its constraints, and its tiers, each under what the others leave.
+"""Objectives and constraints of a policy in rational numbers: what an exact answer maximises, under which rows.
 
-The order of rows is that in which `fairopt verify` reads their multipliers.
+A tier is either a piecewise linear concave function of the tasks,
+``constant + linear @ x + sum of factor sum_k v_k z_(k)`` (`Goal`), or the leximin of numbers. Constraints become bounds
+on tasks, rows ``a @ x <= b``, or levels of goals that are kept. A tier leaves rows for the next at the exact value that
+it reached, without the part of 1e-7 that answers in floats give up: in fractions the point at that value exists, and a
+linear program needs no points inside.
+
+What rounds in floats must not round here otherwise than in the checker: parameters are read as decimals or as the
+Fractions given (docs/exact.md, *How numbers are read*), and rows stand in the checker's order, as multipliers name them
+by position. Terms with roots or logarithms are refused with `OutOfDomain` (`why_irrational`).
 """
 
 from __future__ import annotations
@@ -167,6 +175,7 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
         whole = as_rational(cluster.instance.in_fractions.total_weight)
         for j in cluster.active:
             alone = total(cluster.tasks_alone(j, s) or 0 for s in cluster.open[j])
+            # an equal split of every server row, by weight, and no more than the user's limit
             entitled, limit = cluster.weights[j] / whole * alone, cluster.limits[j]
             _bound(cluster, j, entitled if limit is None else min(entitled, limit), False)
     elif isinstance(condition, Reserve):
@@ -238,7 +247,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
             _bound(cluster, j, cluster.zero, True)
         elif not alike:
             row = {(j, s): sign * c[j][s] / (level or 1) for s in cluster.open[j]}
-            rows.append(Row(row, sign if level else cluster.zero))
+            rows.append(Row(row, sign if level else cluster.zero))  # divided by the level, as the checker writes it
     return rows
 
 
@@ -291,6 +300,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
     imposed, kept = impose(cluster, policy.constraints)
     rows = guaranteed(cluster) + limited(cluster) + imposed
     for k, objective in enumerate(tiers_of(policy.objective)):
+        # who stays at its base is decided before numbers are compared, by a leximin that ends at level 0
         keep_bases(cluster, objective)
         for _, term in terms_of(objective):
             if is_surplus(term):
@@ -306,12 +316,13 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
         yield Tier(rows, kept, compared, goal, of_nobody)
         point = tasks()
         if compared is not None:
+            # every number at what it has: leximin fixes all of them
             rows = rows + [kept_row(one, one.at(point)) for one in compared.values()]
         elif first is not None:
             compared = Numbers(cluster, first[1]).exactly(True)
             level = min((one.at(point) for one in compared.values()), default=rational(0))
             rows = rows + [kept_row(one, level) for one in compared.values()]
-        elif not goal.ranked:
+        elif not goal.ranked:  # a sum is one row
             rows = [*rows, kept_row(whole := Number(goal.linear, rational(0)), whole.at(point))]
         else:
             kept = [*kept, (goal, goal.at(point))]

@@ -2,7 +2,13 @@
 
 Programs are written as they are solved: one is in memory at a time. A proof of VIPR (Cheung, Gleixner and Steffy,
 Verifying Integer Programming Results, IPCO 2017) is a point that reaches the value, and multipliers of rows and bounds
-whose sum says that none exceeds it.
+whose sum says that none exceeds it: with ``gain = costs - y @ A`` the file states ``costs @ x = y @ A x + gain @ x``,
+where each y is of its row and each gain of the sign of its column.
+
+The point must be at the answer's tasks, which may be another optimum than the program's (`Level.put`). LP text has no
+fractions: rows are multiplied to integers, and where these exceed 2^53, up to which all readers take them exactly,
+rounded, with the fractions as comments; the VIPR file is exact. What stays to be trusted is the translation of the
+policy into these programs (docs/exact.md, *Proofs for a checker by others*).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import best_server
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Program
@@ -83,8 +84,13 @@ def lagrangian_bound(
     for width, near in SEARCHES if refine and best.factor > 0 else ():
         if best.gap <= ENOUGH or (width < SEARCHES[0][0] and not best.gap <= FAR):
             break
+
+        def at(t: float, about: float = best.factor) -> float:
+            check("the proof")  # of a million users ranked, each takes a second
+            return lagrangian(about * np.exp(t))
+
         found = optimize.minimize_scalar(
-            lambda t, about=best.factor: lagrangian(about * np.exp(t)),
+            at,
             bounds=(-width, width),
             method="bounded",
             options={"xatol": near},

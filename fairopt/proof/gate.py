@@ -40,8 +40,11 @@ from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
 
+LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes
+TOO_LONG = f"levels times pairs of users and servers: `fairopt verify` takes up to {LEVEL_PAIRS:,}"
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
 
@@ -53,8 +56,9 @@ class Answer:
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
-    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
-    `Certificate`.
+    variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
+    expressions if that alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers too.
+    The other fields are those of `Certificate`.
     """
 
     tasks: Float
@@ -73,6 +77,7 @@ class Answer:
     bundles: Float | None = None
     variables: Mapping[str, Float] = field(default_factory=dict)
     multipliers: Mapping[str, Float] = field(default_factory=dict)
+    hidden: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -120,8 +125,19 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
     if attempt is not None:
+        if attempt.status == "optimal" and not answer.gap <= GAP_TOLERANCE:
+            answer.hidden = _hidden(program, answer)
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
+
+
+def _hidden(program: Program, answer: Answer) -> float:
+    """What rounding hides of an objective at an answer with tasks, if it is too much; see `Answer`."""
+    if not program.decides_tasks or program.objective.is_known:
+        return 0.0
+    if not (answer.tasks > LITTLE * program.size[program.pairs.user]).any():
+        return 0.0
+    return program.objective.hidden(program.point(answer.tasks, variables=answer.variables or None))
 
 
 def _answer(program: Program, method: str, found: Measured) -> Answer:
@@ -177,6 +193,7 @@ def allocation(
     if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
+    size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
     certificate = _certificate(
         begun,
         final,
@@ -185,7 +202,12 @@ def allocation(
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
         note=_joined(
-            "; ", (final.note, DIVIDED if _divides_weights_of_teams(program for program, _ in judged) else "")
+            "; ",
+            (
+                final.note,
+                DIVIDED if _divides_weights_of_teams(program for program, _ in judged) else "",
+                f"{size:,} {TOO_LONG}" if size > LEVEL_PAIRS else "",
+            ),
         ),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )

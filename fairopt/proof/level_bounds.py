@@ -16,7 +16,7 @@ open, counts as displaced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from fairopt.proof.proposal import MOVED
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY, VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
@@ -95,12 +95,12 @@ def judge_levels(
     if further is None or not further.curved:
         by_rounding = levels.moved_by_rounding(further is None and size <= DECIDED)
         if size <= COUNTED:
-            gaps = tuple(np.maximum(gaps, by_rounding).tolist())
-            gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
+            gaps = tuple(np.maximum(gaps, by_rounding[:-1]).tolist())
+            gap = float(np.nan_to_num(np.max([gap, *by_rounding]), nan=np.inf))
         else:
-            moved = max(by_rounding, default=0.0)
+            moved = max(by_rounding)
         if further is not None:
-            moved = max(levels.moved_by_rounding(True), default=0.0)
+            moved = max(levels.moved_by_rounding(True))
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
@@ -229,18 +229,15 @@ class LevelsAtPrices:
         load = needs.data / self.per_task[pair]  # of a unit of level
         tasks = self.pair_levels / self.per_task
         rounded = ROUNDED if worst_case else ONE_ROUNDING
-        fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
-        most_rise = np.maximum(most_rise, 0.0)
+        most_rise, fixed = np.maximum(most_rise, 0.0), np.zeros(n, dtype=bool)
         fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
-        out = list[float]()
-        for c in self.judged:
+        out, of_limits = list[float](), [0.0]
+        for c, is_level in self.steps(most_rise <= GAP_TOLERANCE, worst_case and self.further is None):
             check()
             mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
-            over = np.maximum(rounded * usable + taken - left, 0.0)
-            used = needs @ np.where(fixed[user], 0.0, tasks)
-            if worst_case:
-                over = self.passed_on(over, used == 0, fixed, len(out))
+            need, used = rounded * usable + taken - left, needs @ np.where(fixed[user], 0.0, tasks)
+            over = np.maximum(self.passed_on(need, used == 0, len(out) + 1) if worst_case else need, 0.0)
             part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
             of_pair = np.zeros(len(user))
             np.maximum.at(of_pair, pair, part[row])
@@ -248,7 +245,8 @@ class LevelsAtPrices:
             lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
             fall[~fixed] = lowest
             spent = np.where(costs > 0, costs * c.floors, 0.0)
-            money = abs(c.slack) + rounded * spent.sum()  # below 0 where tasks break further rows
+            # slack is below 0 where tasks break further rows; above 0 it lets users who cost nothing rise to their most
+            money = TINY + abs(c.slack) + rounded * spent.sum()
             if worst_case:
                 money += float((spent * fall).sum())
             else:
@@ -257,40 +255,66 @@ class LevelsAtPrices:
             each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
             rise = np.minimum(money * each, most_rise)
             of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack
-            out.append(float(np.max(of_rounding[mine], initial=lowest)))
+            moved = float(np.max(of_rounding[mine], initial=lowest))
+            (out if is_level else of_limits).append(moved)
             if c.further:  # rows have no part of a capacity to compare with: what moves a level moves later ones
-                fall[mine] = np.maximum(fall[mine], out[-1])
+                fall[mine] = np.maximum(fall[mine], moved)
             fixed[mine] = True
-            fixed |= at_limit & (z <= c.level)
             is_open &= ~(c.reduced_cost > 0)
             # what they could take of each capacity: one rises by all the money, or each by its own most
-            mine_only = np.zeros(n, dtype=bool)
-            mine_only[mine] = True
             # where a capacity that they fill alone has no more, they rise elsewhere
-            some = (mine_only[user] & (worst_case | is_open))[pair]
+            some = (np.isin(user, mine) & (worst_case | is_open))[pair]
             best, most = np.zeros(len(usable)), np.zeros(len(usable))
             np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
             np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
             taken += np.minimum(money * best, most)
-        return out
+        return [*out, max(of_limits)]
 
-    def passed_on(self, over: Float, alone: Bool, fixed: Bool, times: int) -> Float:
-        """What is to be made room for on each row, if earlier users make room on rows that they fill ``alone``.
+    def steps(self, at_limit: Bool, one_by_one: bool) -> Iterator[tuple[LevelCosts, bool]]:
+        """The levels judged, and as steps without costs the users ``at_limit`` that none of them fixes, by level.
 
-        They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
+        Of those between two levels each takes what it lacks from the next ones, which matters to the last digits only
+        if they are taken ``one_by_one``.
         """
-        needs, user, m = self.needs, self.user, len(self.used)
-        over, further, alone = over[:m], over[m:], alone[:m]
-        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
-        runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
-        out = over
+        for c in self.judged:
+            at_limit[c.solution.users[self.values[c.solution.users] >= c.level * (1 - ABOVE)]] = False
+        users = np.flatnonzero(at_limit)
+        users = users[np.argsort(self.values[users], kind="stable")]
+        values, p, n = self.values[users], np.zeros(len(self.user)), np.zeros(len(self.values))
+        start = 0
+        ends = [*np.searchsorted(values, [c.level for c in self.judged]).tolist(), len(users)]
+        for k, end in enumerate(ends):
+            for stop in range(start + 1, end + 1) if one_by_one else {start, end} - {start}:
+                of_limits = LevelDual(users[start:stop], np.zeros(len(self.used)))
+                yield LevelCosts(of_limits, False, p, n, p, p > 0, 0.0, 0.0, values[stop - 1], n, p, ()), False
+                start = stop
+            if k < len(self.judged):
+                yield self.judged[k], True
+
+    def passed_on(self, need: Float, alone: Bool, times: int) -> Float:
+        """What is to be made room for on each row, below 0 where there is room, if earlier users run elsewhere where
+        they exceed rows that they fill ``alone``, level by level (Proposition 15.4).
+
+        A unit of a row takes of a row of another server what it takes of the user with most if each keeps its level.
+        What several rows pass on adds up. Moves may lead back to a server, where they exceed another resource: without
+        these, one of 300 chains of users had a later level 1e-4 too high.
+        """
+        m, resources = len(self.used), self.program.instance.n_resources
+        out, alone = need.copy(), alone[:m]
+        pair, row = np.repeat(np.arange(len(self.user)), np.diff(self.needs.indptr)), self.needs.indices
+        load, ratio = np.zeros((len(self.values), m)), np.zeros((m, m))  # of a unit of level; of a unit of a row
+        load[self.user[pair], row] = np.where(self.program.zero_pairs[pair], 0.0, self.needs.data / self.per_task[pair])
+        for r in np.flatnonzero(alone):
+            there = self.loads.indices[slice(*self.loads.indptr[r : r + 2])]
+            users, server = self.user[there[self.pair_levels[there] > 0]], r // resources * resources
+            ratio[r] = np.max(load[users] / load[users, r, None], axis=0, initial=0.0)
+            ratio[r, server : server + resources] = 0.0
+        exceeds = passed = np.where(alone, np.maximum(out[:m], 0.0), 0.0)
         for _ in range(times):
-            moved = np.zeros(len(fixed))  # tasks of each user
-            np.maximum.at(moved, user[pair[runs]], np.where(alone, out, 0.0)[row[runs]] / needs.data[runs])
-            more = np.zeros(len(over))
-            np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
-            out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
-        return np.append(out, further)
+            out[:m] = np.minimum(out[:m] + passed @ ratio, np.maximum(self.program.usable_rows, out[:m]))
+            exceeds, before = np.where(alone, np.maximum(out[:m], 0.0), 0.0), exceeds
+            passed = exceeds - before
+        return out
 
     def all_rows(self) -> tuple[sp.csc_array, Float, Float]:
         """Loads of capacities and sizes of coefficients in further rows, by pair; how much there is, and what is left.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import first_finite, flat, in_units, tiers_of, unit_of
+from fairopt.blocks.algebra import flat, in_units, tiers_of, unit_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -30,6 +30,7 @@ from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
 from fairopt.proof.gradients import gradient_of
 from fairopt.proof.lagrangian import Multipliers
+from fairopt.proof.slopes import slope_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
@@ -38,7 +39,7 @@ from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
-from fairopt.solve.form.program import Program, require_instance, slope_of
+from fairopt.solve.form.program import Program, require_instance
 
 
 @coefficients_cached()
@@ -261,20 +262,15 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
             slope = slope_of(sign * expression, problem.constraints, variable, at, usual, restore)
         return slope.unit, here, rounding + slope.hidden
 
-    ends = {v: np.zeros(v.shape) for v in expression.variables()}
+    def value(to: dict[cp.Variable, Float], part: float) -> float:
+        """The value with some variables moved by a part of the way to others."""
+        with values_kept(to):
+            for one, end in to.items():
+                one.save_value(np.asarray(one.value + part * (end - one.value)))
+            return conditions.number(expression)
 
-    def change(to: dict[cp.Variable, Float]) -> float:
-        def at(part: float) -> float:
-            with values_kept(to):
-                for one, end in to.items():
-                    one.save_value(np.asarray(one.value + part * (end - one.value)))
-                return here - conditions.number(expression)
-
-        return first_finite(at, 1.0)[1]
-
-    drop = conditions.fall_of(expression, expression.variables())
-    changes = partial(change, {variable: typical.reshape(variable.shape)}), partial(change, ends)
-    unit = unit_of(drop, changes, 0.0 if known else rounding)
+    none, there = {v: np.zeros(v.shape) for v in expression.variables()}, {variable: typical.reshape(variable.shape)}
+    unit = unit_of(lambda part: value(none, 1.0 - part), partial(value, there), 0.0 if known else rounding)
     if unit == 0 and is_flat(expression):
         return flat(here, rounding)
     return unit, here, 0.0 if known else rounding

@@ -171,7 +171,7 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
         found = answer if found is None else _better(answer, found)
         if found.ok and method.reduces:
             return found
-        if settings.clock.late or settings.method == method.name != "cone" or not doubtful(found):
+        if settings.clock.late or settings.method == method.name != "cone" or found.hidden or not doubtful(found):
             break
     if found is None:
         raise later("fairopt.solve.not_certified:no_method")(program, settings)

@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import cannot_hold, conic_excess
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
@@ -139,14 +139,13 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all conditions can hold together; True if no solver can tell."""
-    for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
-        if status.startswith("infeasible"):
-            return False
-        if status in solvers.SOLVED:
-            return True
-    return True
+def _feasible(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether conditions can hold together for all that is proved, or for whole tasks, that a solver says."""
+    if not any(v.attributes["integer"] or v.attributes["boolean"] for c in conditions for v in c.variables()):
+        return not cannot_hold(conditions)
+    statuses = solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions)))
+    known = (status for status in statuses if status.startswith("infeasible") or status in solvers.SOLVED)
+    return next(known, "optimal") in solvers.SOLVED
 
 
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:

@@ -57,7 +57,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
                 kept = evidence if keep and _is_entry(evidence) else None
                 return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server, kept=kept)
         *before, (program, fresh) = solve_tiers(policy, instance, settings)
-        found = _judge_at(program, given, fresh.evidence, method, solver)
+        found = fresh if program.empty else _judge_at(program, given, fresh.evidence, method, solver)
         return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"

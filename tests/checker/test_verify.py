@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.checker import levels as checked
 from fairopt.checker.instance import Largest
 from fairopt.checker.numbers import Fraction as Rational
 from fairopt.checker.numbers import down, log, power, sum_of_boxcox, up
+from fairopt.proof import gate
 
 PRECISE = Context(prec=120)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
@@ -473,8 +475,12 @@ def test_too_many_levels_are_refused_before_they_are_begun(tmp_path: Path, monke
     servers = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
     file = fo.DRF().allocate(servers).save(tmp_path / "a.json")
     assert fo.verify(file).ok
-    monkeypatch.setattr("fairopt.checker.levels.LEVEL_PAIRS", 0)
+    assert gate.LEVEL_PAIRS == checked.LEVEL_PAIRS
+    monkeypatch.setattr(checked, "LEVEL_PAIRS", 0)
+    monkeypatch.setattr(gate, "LEVEL_PAIRS", 0)
     assert "pairs of users and servers take too long in fractions" in str(fo.verify(file))
+    for answer in (fo.DRF().allocate(servers), fo.Allocation.load(file)):
+        assert answer.certificate.ok and "`fairopt verify` takes up to" in answer.certificate.note
 
 
 def test_a_count_that_no_instance_has_is_not_proved(tmp_path: Path) -> None:

@@ -581,6 +581,13 @@ def test_where_nobody_takes_part_an_unknown_policy_is_not_proved(text: str, tmp_
         assert fo.verify(file).ok and not fo.verify(changed(file, policy=text, objective=0.0)).ok
 
 
+@pytest.mark.parametrize("objective", [fo.MaxMin(), fo.Leximin(), fo.Total()], ids=str)
+def test_tiers_where_nobody_takes_part_are_certified_when_loaded(objective: fo.Objective, tmp_path: Path) -> None:
+    answer = fo.Policy(objective.then(fo.Total())).allocate(fo.Instance([[1], [1]], [10], task_limits=0))
+    file = answer.save(tmp_path / "a.json")
+    assert fo.Allocation.load(file).certificate.ok and fo.verify(file).ok
+
+
 @pytest.mark.parametrize("place", [[True, 0], [-1, 0], [0, False], ["0", 0]])
 def test_places_of_prices_are_positions(place: list[Any], tmp_path: Path) -> None:
     pair = fo.Instance([[1], [1]], [[3], [3]], users=["a", "b"])

@@ -16,5 +16,7 @@ The files:
 """
 
 from fairopt.runtime import public_names
+from fairopt_clusters.callable import callable_room
 
 __getattr__, __dir__ = public_names(__name__)
+callable_room(__name__, "fairopt_clusters.quotas.owed:quotas_of")

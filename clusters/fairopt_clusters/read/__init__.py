@@ -10,3 +10,7 @@
 * `amounts`: amounts by resource in files.
 * `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.
 """
+
+from fairopt_clusters.callable import callable_room
+
+callable_room(__name__, "fairopt.datasets:read")

@@ -8,5 +8,7 @@ The names for users: `cluster_report` makes a `ClusterReport`, which writes the 
 """
 
 from fairopt.runtime import public_names
+from fairopt_clusters.callable import callable_room
 
 __getattr__, __dir__ = public_names(__name__)
+callable_room(__name__, "fairopt_clusters.report.cluster:report_on")

@@ -17,7 +17,7 @@ from fairopt import Allocation, Instance, check
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import whole_name
 from fairopt.io import replacing
-from fairopt.policies import accepted
+from fairopt.policies import accepted, label
 from fairopt.properties import when_late
 from fairopt.questions import (
     TASKS,
@@ -307,6 +307,48 @@ def cluster_report(
     kept = {one.policy: found[one.policy] for one in outcomes if one.policy in found}
     comparison = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """A mechanism whose answer is known."""
+
+    answer: Allocation
+
+    def allocate(self, instance: Instance) -> Allocation:
+        """The answer."""
+        return self.answer
+
+
+def report_on(answer: Allocation, **options: Any) -> ClusterReport:
+    """`cluster_report` of one answer, which is not computed again; also ``fairopt_clusters.report(answer)``.
+
+    Parameters
+    ----------
+    answer : Allocation
+        A policy's answer for the cluster.
+    **options
+        As of `cluster_report`: ``title``, ``lead``, ``full_demand``, ``time_limit``.
+
+    Returns
+    -------
+    ClusterReport
+
+    Raises
+    ------
+    InvalidBlock
+        If it is no answer.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> import fairopt_clusters as fc
+    >>> list(fc.report(fo.DRF().allocate(fo.datasets.demo())).findings)
+    ['DRF']
+    """
+    if not isinstance(answer, Allocation):
+        raise InvalidBlock(f"report({type(answer).__name__}): give an Allocation, such as DRF().allocate(instance)")
+    return cluster_report({label(answer.policy): _Answered(answer)}, answer.instance, **options)
 
 
 def _findings(

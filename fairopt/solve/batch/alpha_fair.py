@@ -1,7 +1,19 @@
 """Alpha-fairness of many instances at once, by a primal-dual interior point (Proposition 8.2).
 
-Prices and multipliers of limits are to the power 1 / max(alpha, 1): no power overflows, and numbers stay near 1 for
-large alpha.
+Each is ``max sum_j w_j u(z_j)``, ``u'(z) = z^-alpha``, under ``sum_j rate_ji z_j <= 1`` and ``z_j <= top_j``, in levels
+near 1. With prices p, multipliers t of limits, slacks s and tau, ``A = rate / w``, ``kappa = min(alpha, 1)`` and ``beta
+= max(alpha, 1)``, its conditions are
+
+    kappa log z_j + log(sum_i A_ji p_i^beta + t_j^beta) / beta = 0,   s_i p_i = tau_j t_j = 0.
+
+Prices and multipliers of limits are to the power 1 / beta: no power overflows, and numbers stay near 1 for large alpha.
+Newton's method works on relative changes, so that each instance has a system of m rows in the prices alone; all take
+the same step of the same loop, as NumPy needs long axes, and those that are done leave the arrays. Newton's method in
+prices alone, as for one large pool, branches by instance.
+
+Rounding: an instance ends at residuals and products of 1e-12, or of 1e-8 and 1e-10 if it takes long; prices of
+resources that are full for the same users are not unique, and a pivot that is rounding is left out. The gate bounds
+each optimum by its prices (Bound 8.4), and what is not certified is solved again on its own.
 """
 
 from __future__ import annotations
@@ -71,7 +83,7 @@ class _InteriorPoint:
             slack=np.maximum(1.0 - np.einsum("jib,jb->ib", self.rates, z), 0.1),
             price=np.full((m, size), 1.0 / m),
             limit_slack=np.where(self.limited, self.tops - z, np.inf),
-            limit_price=np.maximum(0.1, self.tops**-self.kappa),
+            limit_price=np.maximum(0.1, self.tops**-self.kappa),  # of a limit that binds alone, by the first condition
         )
         step: Float = np.ones(size)
         for k in range(STEPS + 1):
@@ -94,7 +106,7 @@ class _InteriorPoint:
     def _linearise(self, now: _Iterate) -> _Linearised:
         logs = self.logs + self.beta * np.log(now.price)
         limit = np.where(self.limited, self.beta * np.log(now.limit_price), -np.inf)
-        top = np.maximum(logs.max(axis=1), limit)
+        top = np.maximum(logs.max(axis=1), limit)  # log sum exp by its largest term
         parts, limit = np.exp(logs - top[:, None]), np.exp(limit - top)
         cost = parts.sum(axis=1) + limit
         use = self.rates * now.z[:, None]

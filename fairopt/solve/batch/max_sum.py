@@ -1,7 +1,13 @@
 """The largest sum of shares of many instances at once, by the simplex method (Proposition 8.3).
 
 Each instance is ``max sum_j c_j x_j`` under ``sum_j d_ji x_j <= C_i`` and ``0 <= x_j <= high_j``, with as many rows as
-resources. All take one step at a time, each with a basis of its own; those that are done wait.
+resources. All take one step at a time, each with a basis of its own; those that are done wait. A table of m + 1 rows
+for each is less work than to set up a solver (on one program a tenth of HiGHS's), and a basis is feasible from the
+start: all x at 0.
+
+Rounding: columns and the largest coefficient are scaled to 1, so that `PIVOT` is relative. A table is never computed
+afresh, so that errors of pivots add up; a vertex that they spoil has a gap, and the gate refuses it (Bound 8.4). Ties,
+common for small integers, may cycle: after a number of pivots Bland's rule takes over, which cannot.
 """
 
 from __future__ import annotations
@@ -49,7 +55,9 @@ class Simplex:
         self.basis = np.broadcast_to(np.arange(n, n + m)[:, None], (m, size)).copy()
         self.flipped = np.zeros((n + m, size), dtype=bool)
         self.tops = np.concatenate([tops, np.full((m, size), np.inf)])
-        self.bounded = bool((tops < 1.0).any())  # a limit beyond what capacities allow does not bind
+        # in units of what a user could run alone; a limit beyond what capacities allow does not bind, and costs no
+        # flips
+        self.bounded = bool((tops < 1.0).any())
 
     def run(self) -> tuple[Float, Float]:
         """The variables y of shape (n, size) and the prices of shape (m, size); NaN after too many pivots."""
@@ -72,13 +80,14 @@ class Simplex:
 
     def _step(self, entering: Indices, bland: bool) -> None:
         n, m = self.n, self.m
+        # masks and products, as each instance has an index of its own
         enters = entering == np.arange(n + 1)[:, None]
         column = np.einsum("ijb,jb->ib", self.table, enters.astype(float))
         values = self.table[:m, n]
         ratio = np.divide(
             np.maximum(values, 0.0), column[:m], out=np.full(values.shape, np.inf), where=column[:m] > PIVOT
         )
-        if self.bounded:
+        if self.bounded:  # a basic variable that rises may reach its upper bound first
             to_top = np.take_along_axis(self.tops, self.basis, axis=0) - values
             rises = (column[:m] < -PIVOT) & (to_top < np.inf)
             np.divide(np.maximum(to_top, 0.0), -column[:m], out=ratio, where=rises)
@@ -102,7 +111,7 @@ class Simplex:
         index = np.arange(len(entering))
         variable = self.nonbasic[entering, index]
         own = self.tops[variable, index]
-        flips = own <= least
+        flips = own <= least  # no pivot: replaced by its distance from the bound, its column is negated
         self.table[:, n] -= np.where(flips, column * np.where(flips, own, 0.0), 0.0)
         np.negative(self.table, out=self.table, where=(enters & flips)[None])
         self.flipped[variable, index] ^= flips

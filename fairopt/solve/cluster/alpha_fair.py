@@ -7,6 +7,10 @@ prices, and a point for them; the gap is that of the dual bound (Proposition 5.1
 
 Of a sum ``sum_j f_j(x_j)`` with f_j concave and increasing, ``f_j'(x_j)`` is the cost of a task at the cheapest server,
 plus the multiplier of the limit: the central path with another marginal utility (Proposition 5.14).
+
+Levels go as prices to the power of -1 / alpha. So at small alpha a user runs nearly all or nothing at a price, and at
+large alpha high levels hardly count in the sum and may stay far from theirs: hence the bounds on alpha, measured below,
+and the test of each user (`EACH`). NaN ends the steps, and the gate judges what is there.
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ def prices_on_servers(program: Program) -> bool:
     instance = program.instance
     if program.empty or program.single or program.rest or not program.of_users:
         return False
+    # points are strictly inside: every user can run tasks, and the bounds of some leave a range
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
 
@@ -138,6 +143,7 @@ def by_steps(
         point = Interior(units.demands, units.usable, utilities, limits, units.limit_use, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
+            # any prices prove that lower bounds do not fit; without the test prices grow without end
             if _impossible(units, point.prices):
                 infeasible.explain(units.program)
                 break

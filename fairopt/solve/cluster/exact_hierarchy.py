@@ -1,8 +1,16 @@
-"""Hierarchical DRF in rational numbers.
+"""Hierarchical DRF in rational numbers (docs/methods/hierarchy.md).
 
-The tree of `HDRF` is filled without tolerances. On servers that differ, tasks that cannot be placed exceed a row of
-prices, which the dual of a linear program in rationals gives; the tree is filled again under it, as by
-`fairopt.solve.cluster.hierarchy` in floats.
+The tree of `HDRF` is filled by the engine of floats (`Filling`) in fractions: what is reached together is equal, and
+nothing is reached within a tolerance. On servers that differ, tasks x by leaf can be placed if and only if for all
+prices
+
+    sum_j a_j(p) x_j <= sum_si p_si C_si,   a_j(p) = min_s sum_i p_si d_ji   (Proposition 17.4).
+
+The largest part of the tasks at the end that can be placed is a linear program in rationals. If it is below 1, its
+duals are the prices of a row that these tasks exceed, and the tree is filled again under it, as by
+`fairopt.solve.cluster.hierarchy` in floats. Each vertex of the dual can be a row once, so that this ends; a row that is
+found twice would be an error, and ends it too. Numbers in fractions grow with the events. Floors and limits on what
+users take together are filled by tolerances, and refused here.
 """
 
 from __future__ import annotations
@@ -25,7 +33,7 @@ from fairopt.solve.unfit_guarantees import FIT
 
 __all__ = ["filled", "is_filling", "solve"]
 
-MAX_ROWS_PER_LEAF = 10  # rows per leaf
+MAX_ROWS_PER_LEAF = 10  # as in floats, where at most 1 was needed
 
 Entry = dict[str, Any]
 Prices = dict[tuple[int | str, int], Rational]
@@ -90,13 +98,15 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
         forest = _forest(cluster, tree, rows)
         filling = Filling(forest, rational, not one_pool, rounded=False)
         stops = _fill(cluster, tree, filling)
-        found = filling.now()
+        tasks = filling.now()
         entry: Entry = {"states": tree.entries(filling, written)}
-        if one_pool:
+        if one_pool:  # capacities in total are all rows: each server has an equal part
             copies = sum(cluster.counts)
-            table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, found)]
+            table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, tasks)]
             return table, entry, _smallest(filling, forest), stops
-        placed = _place(cluster, tree, found, [], clock)
+        # the end first: tasks never fall, so that if they fit there they do at all events
+        placed = _place(cluster, tree, tasks, [], clock)
+        # a user that waited until a row stopped it has to have had room before (17.4), shown by a placement
         missing, placements = placed.prices if placed.value < 1 else None, []
         for before, waiting in filling.waited if missing is None else ():
             room = _place(cluster, tree, before, waiting, clock)
@@ -111,9 +121,9 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
                 table[j][s] = x
             entry |= {key: value for key, value in more.items() if value}
             return table, entry, _smallest(filling, forest), stops
-        if not rows and any(forest.starts):
+        if not rows and any(forest.starts):  # the first row may be against the guarantees themselves
             _refuse_unfit(cluster, tree, forest, clock)
-        if missing in rows or len(rows) > MAX_ROWS_PER_LEAF * len(found):
+        if missing in rows or len(rows) > MAX_ROWS_PER_LEAF * len(tasks):
             raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         rows.append(missing)
 
@@ -153,6 +163,7 @@ def _tree(cluster: Cluster, policy: Any) -> Tree:
 
     def kind(j: int) -> Any:
         per_weight = (None if x is None else x / weights[j] for x in (cluster.limits[j], cluster.low[j]))
+        # who is equal in all of this has equal levels throughout (Proposition 17.6)
         return *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *per_weight
 
     def of_team(name: str) -> Rational:
@@ -167,7 +178,7 @@ def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
     demands = [cluster.demands[j][cluster.open[j][0]] for j in firsts]
     limits = [[t for j in users if (t := cluster.limits[j]) is not None] for users in tree.leaves]
     costs = []
-    for row in rows:
+    for row in rows:  # relative to the worth of all capacities: a row is full at 1, as a resource is
         on: dict[int | str, list[tuple[int, Rational]]] = {}
         for (s, i), p in row.items():
             on.setdefault(s, []).append((i, p))
@@ -223,14 +234,14 @@ def _place(
     prices = {program.row(load, cluster.room[s][i]): (s, i) for (s, i), load in loads.items()}
     for leaf, x in enumerate(tasks):
         runs = {pairs[leaf, s]: -one for s in cluster.open[firsts[leaf]]}
-        if leaf in waiting:
+        if leaf in waiting:  # more by the same part of what each could run alone
             alone = total(cluster.tasks_alone(firsts[leaf], s) or cluster.zero for s in cluster.open[firsts[leaf]])
             program.row({**runs, rise: alone}, -x)
         elif waiting:
             program.row(runs, -x)
         else:
             program.row({**runs, rise: x}, zero)
-    program.row({rise: one}, one)
+    program.row({rise: one}, one)  # at most all, or for who waits at most what it could run alone
     found: ExactOptimum = program.solve(clock=clock)
     out: list[dict[int, Rational]] = [{} for _ in tasks]
     for (leaf, s), column in pairs.items():

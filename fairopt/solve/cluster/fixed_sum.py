@@ -1,7 +1,13 @@
 """The most even shares of a fixed sum on several servers, for the search of `FairnessEfficiency` (Proposition 5.15).
 
-The condition ``sum_j rho_j z_j = c`` adds one multiplier, of either sign, to the conditions of the central path. Each
-Newton step solves the same system for two right sides and combines the steps so that the condition holds.
+The problem is ``max sum_j w_j u(z_j)`` (or the least, for exponents below 0) under capacities, limits and ``sum_j rho_j
+z_j = c``. The equation adds one multiplier lambda, of either sign, to the conditions of the central path: ``w_j u'(z_j)
+= v_j + nu_j + lambda rho_j``. Each Newton step solves the same factored system for two right sides, the step at fixed
+lambda and its derivative by lambda, and combines them so that the sum is c after a whole step. So `Interior` is as it
+is, and serves for both signs of lambda.
+
+Prices may all tend to 0, if the sum is less than what capacities allow: products are then measured by all costs in
+absolute value. The search compares many such answers on a line, so that steps go on to 1e-11.
 """
 
 from __future__ import annotations
@@ -20,7 +26,9 @@ from fairopt.solve.form.demands_at_prices import by_pair
 STEPS = 100  # of 32 searches over demands 23 decades apart that took more, 28 found nothing
 DONE, EACH = 1e-11, 1e-6  # tolerances of `Interior.done`: the search compares many lines
 EMPTY = 1e-14  # relative products at which rounding ends the steps
-NEARLY, FITS = 1e-8, 1e-2  # relative products and excess loads that are accepted, as tasks are scaled to fit
+# Relative products and excess loads that are accepted where steps end early: tasks are scaled to fit, and the search
+# takes what bound their prices prove (Proposition 7.8).
+NEARLY, FITS = 1e-8, 1e-2
 
 
 class FixedSum(Interior):
@@ -48,11 +56,12 @@ class FixedSum(Interior):
         """Start at equal levels, with about half of their marginal utility in the multiplier of the sum."""
         wanted = np.minimum(np.full(len(self.row), self.total / np.float64(self.row.sum())), self.limits)
         utility = self.utilities.at(wanted)
+        # utility - lambda rho is what prices have to be at first, and must be positive for every user
         part = (utility / self.row).min()
         self.sum_cost = (0.5 if part > 0 else 1.5) * part * self.row
         half, rest = 0.5 * self.demands.cheapest(np.ones_like(self.usable)), utility - self.sum_cost
         scale = float(rest @ wanted / np.float64(half @ wanted))
-        if part < 0:
+        if part < 0:  # utilities are negative; prices start small beside the multiplier that makes up for them
             scale = min(scale, float((0.5 * np.abs(self.sum_cost) / half).min()))
         self.prices, self.smoothed = np.full_like(self.usable, scale), half * scale
         return wanted
@@ -64,6 +73,7 @@ class FixedSum(Interior):
 
     def _corrected(self, system: PriceSystem) -> Move | None:
         """As in `Interior`, after a solve for the derivative of the step by the multiplier of the sum."""
+        # where lambda rises by 1 the right side of each user's equation falls by rho_j, and nothing else changes
         nothing = np.zeros(len(self.row))
         of_level = -self.row
         prices, smoothed, _, _ = system.solve(
@@ -115,6 +125,7 @@ def most_even(units: LevelUnits, weights: Float, beta: float, mean: float | None
         point = FixedSum(units, utilities, weights, mean)
     for k in range(STEPS):
         tell(f"prices, step {k + 1}")
+        # rounding of products that are 1e-14 of spending is as large as they are: no step helps
         empty = point.complementarity <= EMPTY * float(point.levels @ np.abs(point.cost))
         if empty or point.done(DONE, EACH) or not point.step():
             break

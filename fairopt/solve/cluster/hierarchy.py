@@ -1,10 +1,20 @@
 """Hierarchical DRF on several servers or with floors: rows that stop users, found by linear programs over placements.
 
-The tasks that can be placed are those within rows ``sum_j cost_j(p) x_j <= p C``, one for each prices p of resources on
-servers, where ``cost_j`` is the smallest cost of a task on a server. Those of which there can be more that keep the
-floors of teams are within such rows too, from whose costs and worth prices of the floors are taken. The tree is filled
-under the rows known so far (`filling`). If the tasks at the end do not fit, the dual of that program is a
-further row, and the tree is filled again; likewise if a user waited until a row stopped it and had no room before.
+Tasks x can be placed on servers if and only if for all prices ``p >= 0`` of resources on server rows
+
+    sum_j a_j(p) x_j <= sum_si p_si C_si,   a_j(p) = min_s sum_i p_si d_ji,
+
+which linear duality gives (Proposition 17.4). Those of which there can be more that keep the floors of teams are within
+such rows too, from whose costs and worth prices of the floors are taken. There are infinitely many rows; few matter (at
+most one per leaf was needed). So the tree is filled under the rows known so far (`filling`). If the tasks at the end do
+not fit, the dual of the program of least excess is a further row, and the tree is filled again; likewise if a user
+waited until a row stopped it and had no room before. As tasks never fall, what fits at the end fits before: one program
+a filling is enough, where one at each event would be as exact and take as many as there are events.
+
+Rounding: HiGHS leaves 1e-10 of each row. Programs are passed a thousand times as large, as its tolerances are absolute;
+excess below 1e-11 fits, and below 1e-7 if no row that is not there shows it. Prices below 1e-12 of the largest are
+noise, which would stop users who need only a trace. `fairopt.proof.filling_states` confirms states, rows and placements
+(docs/methods/hierarchy.md).
 """
 
 from __future__ import annotations
@@ -34,7 +44,7 @@ from fairopt.solve.unfit_guarantees import FIT, refuse_unfit
 FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs ask for a twentieth
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
-NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
+NEARLY_WHOLE = 16 * float(np.finfo(float).eps)  # relative: what rounding alone tells from a whole number is one
 MAX_ROWS_PER_LEAF = 10  # rows per leaf: at most 1 was needed
 
 # prices by server and resource, then of limits of the instance (None and their index), then by team and resource
@@ -42,7 +52,7 @@ Row = list[tuple[int | str | None, int, float]]
 
 
 class Filled(NamedTuple):
-    """Tasks by user and server, (n_users, n_servers), and the evidence for `proofs.hierarchy`."""
+    """Tasks by user and server, (n_users, n_servers), and the evidence for `fairopt.proof.filling_states`."""
 
     tasks: Float
     entry: dict[str, Any]
@@ -79,7 +89,7 @@ def fill(
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
     while True:
         check("filling the tree", len(rows))
-        made = filling(forest, more, watch=several)
+        made = filling(forest, more, watch=several)  # from the start: a new row may stop users early on
         tasks = made.run()
         over, row, table = programs.place(np.array(tasks))
         placements, missing = [], row if over > FITS and (over > NEARLY or row not in rows) else None
@@ -117,7 +127,7 @@ def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
     out = np.zeros(pool.n_users)
     for j, leaf, part in tree.parts:
         out[j] = tasks[leaf] * part
-    whole = np.rint(out)  # numbers that rounding alone tells from whole ones
+    whole = np.rint(out)
     out = np.where(np.abs(out - whole) <= NEARLY_WHOLE * whole, whole, out)
     used = out @ pool.ratios
     fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
@@ -139,6 +149,7 @@ class _Placements:
         self.mu = instance.dominant_shares[self.users]
         self.room_of = instance.capacities * instance.counts[:, None]
         n, m, servers = len(self.users), instance.n_resources, instance.n_servers
+        # per unit of dominant share: columns of one size, whatever the units of tasks
         demands = instance.demands[self.users][self.user] / self.mu[self.user, None]
         loads = np.divide(demands, self.room_of[self.server], out=np.zeros_like(demands), where=demands > 0)
         pairs = np.arange(len(self.user))
@@ -206,8 +217,9 @@ class _Placements:
         """By how much tasks of leaves exceed capacities at best, a row that shows it, and tasks by user and server."""
         held = tasks * self.mu
         costs = np.zeros(self.matrix.shape[1])
-        costs[-1] = 1.0
+        costs[-1] = 1.0  # the least excess over all capacities
         values, row = self._run(costs, np.inf, held, np.full(len(held), np.inf))
+        # rows ask for at least so much, and to HiGHS's tolerance: each leaf is scaled to what it holds
         runs = np.bincount(self.user, values[:-1], len(held))
         scale = np.divide(held, runs, out=np.zeros(len(held)), where=runs > 0) / self.mu
         of_leaf, table = np.zeros((len(held), self.room_of.shape[0])), np.zeros(self.instance.eligible.shape)
@@ -221,13 +233,16 @@ class _Placements:
         """A placement in which waiting leaves have more tasks; or a row that shows that some have no room."""
         held = tasks * self.mu
         mean, left, rounds = np.zeros(self.matrix.shape[1]), waiting, 0
+        # each round gives room to some of those who wait, and the mean of the placements gives some to all
         while len(left):
             rounds += 1
             costs = np.zeros(self.matrix.shape[1])
             more = np.zeros(len(held))
-            more[left] = 0.01 * self.most[left]
+            more[left] = 0.01 * self.most[left]  # so that no leaf takes all the room of a round
             wanted = np.isin(self.user, left)
             costs[:-1][wanted] = -1.0 / self.most[self.user[wanted]]
+            # half of what proofs allow is left to the program, so that tasks on the edge of a capacity are not
+            # infeasible
             values, row = self._run(costs, 0.0, held * (1 - NOISE / 2), held + more, NOISE / 2)
             runs = np.bincount(self.user, values[:-1], len(held))
             still = left[(runs - held)[left] < rounds * ROOM * self.most[left]]
@@ -259,7 +274,7 @@ class _Placements:
         table = self.instance.demands[self.users] @ prices.T
         table[self.user, self.server] += charged
         eligible = self.instance.eligible[self.users]
-        least: Float = np.where(eligible, table, np.inf).min(axis=1)
+        least: Float = np.where(eligible, table, np.inf).min(axis=1)  # the row holds for every placement
         most = np.minimum(self.most, self.limits) / self.mu
         worth = float((prices * self.room_of).sum() + limited + (np.maximum(earnings - least, 0.0) * most).sum())
         costs = np.where(least - earnings > TIE * earnings, least - earnings, 0.0) / worth

@@ -1,5 +1,11 @@
 """The linear program of one level of leximin on servers, changed in HiGHS from level to level (Proposition 5.6).
 
+With amounts x_p of pairs of a group and a server row, loads A and bases, rates and lower bounds by group, it is
+
+    max z  under  A x <= usable,  sum_(p of g) x_p >= base_g + rate_g z,  sum_(p of g) x_p >= low_g,  x >= 0.
+
+As written, HiGHS has a row for every group and a column for every pair, of which most stay as they are.
+
 Most groups are settled on one pair, their home, and need no row. The others choose between pairs: they have a row, and
 some of their pairs are columns. After each solve, pairs of negative reduced cost become columns, and their groups
 choose, until there are none.
@@ -10,6 +16,10 @@ with limits took 56 solves instead of 8.
 
 The last basis stays feasible for the next level, so primal simplex steps continue from it. On 1,000 users and 27
 servers a later level took a twentieth of the first by primal steps, and up to as long as the first by dual steps.
+
+HiGHS's tolerances are absolute, 1e-10: columns and rows of groups are in units of about what the group holds, and the
+cost of z is the number of groups, so that multipliers are near 1. A pair enters only if its reduced cost is above both
+that tolerance, below which HiGHS would not move it, and rounding of the costs.
 """
 
 from __future__ import annotations
@@ -77,6 +87,7 @@ class LevelProgram:
         self.of_pair, self.of_group, self.of_low = np.zeros(len(group), bool), np.zeros(len(unit), bool), low > 0
         self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
         self.of_pair[home] = True
+        # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
         self.simplex = Simplex()
         self.rng = np.random.default_rng(0)
@@ -90,6 +101,7 @@ class LevelProgram:
         basic = np.flatnonzero(self.of_pair)
         group, pair = self.group[basic], np.zeros(self.n_groups, dtype=np.intp)
         pair[group] = basic
+        # groups with one basic pair and no slack hold all on it: it becomes their home, with neither row nor column
         alone = self.choosing & (np.bincount(group, minlength=self.n_groups) == 1) & ~self.of_group & (self.low == 0)
         alone[group[self.closed[basic]]] = False
         self.home[alone] = pair[alone]
@@ -147,7 +159,7 @@ class LevelProgram:
         settled, unit, loads = np.flatnonzero(~self.choosing), self.unit[chosen], self.loads
         n_rows, n_all = self.n_rows, self.n_rows + len(chosen) + len(self.floored)
         of_level: Float = np.zeros(n_rows)  # loads of settled groups, per level and constant
-        constant: Float = np.zeros(n_rows)
+        constant: Float = np.zeros(n_rows)  # taken off the right sides
         if len(settled):
             at_home = loads[:, self.home[settled]]
             of_level, constant = at_home @ self.rates[settled], at_home @ self.bases[settled]
@@ -196,6 +208,7 @@ class LevelProgram:
         """The pairs of most negative reduced cost, a few of each group, that become columns."""
         if self.column.all():
             return np.zeros(0, dtype=np.intp)
+        # a settled group pays what its home costs, one that chooses the multiplier of its row
         cost = self.loads.T @ -duals[: self.n_rows]
         multiplier = cost[self.home]
         multiplier[self.chosen] = np.maximum(duals[self.n_rows :][: len(self.chosen)], 0.0) / self.unit[self.chosen]
@@ -212,5 +225,7 @@ class LevelProgram:
         new = ~self.choosing[self.group[pairs]]
         largest = gain[new & (first == np.arange(len(pairs)))]
         if len(largest) > AT_ONCE:
+            # all groups at once would be the whole program; those of the largest reduced costs change prices for the
+            # others
             few &= ~new | (gain[first] >= -np.partition(-largest, AT_ONCE)[AT_ONCE])
         return pairs[few]

@@ -1,6 +1,12 @@
 """Lower bounds on levels in the interior point, for users with levels of their own or a common one (Proposition 5.16).
 
-Only `Interior` uses this: it keeps the levels, and asks what lower bounds add to a step.
+A bound ``z_j >= low_j`` has the slack ``xi_j = z_j - low_j`` and the multiplier omega_j, with ``xi_j omega_j = mu`` on
+the central path, and takes omega_j off the cost of the user's level. With a common level Z a bounded user has a level
+of its own, ``z_j >= Z`` as well: ``e_j = z_j - Z``, ``e_j phi_j = mu``, and its cost is split, ``v_j = omega_j +
+phi_j``, of which only phi_j counts for Z. Else a user whose bound is above Z would hold Z up.
+
+Slacks are kept as numbers of their own, since ``z - low`` has no digits left at a bound that binds. `Interior` keeps
+the levels, and asks what lower bounds add to a step.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ class BoundMove(NamedTuple):
 
 def _root(distance: Float, centre: Float) -> Float:
     """The x at which ``centre / x + centre / (x + distance) = 1``."""
+    # the root of x^2 + (d - 2 c) x - c d = 0, in the form without cancellation for either sign of d - 2 c
     less, root = distance - 2.0 * centre, np.hypot(distance, 2.0 * centre)
     return np.where(less > 0, 2.0 * centre * distance / np.where(less > 0, less + root, 1.0), 0.5 * (root - less))
 
@@ -40,15 +47,18 @@ class LowerBounds:
     def common_level(self, cost: Float, budget: float) -> tuple[float, float]:
         """The largest common level within a budget that also pays for lower bounds, and its cost per unit."""
         low, high = 0.0, budget / np.float64(cost.sum())
+        # spending is piecewise linear and increases in the level; 60 halvings end at the last digit
         for _ in range(60):
             middle = 0.5 * (low + high)
             over = float(np.maximum(middle, self.low) @ cost) > budget
             low, high = (low, middle) if over else (middle, high)
+        # nobody within the budget: the smallest bound is where a common level begins to cost anything
         level = high if high > 0 and (self.low < high).any() else float(self.low.min())
         return level, float(cost[self.low <= level].sum())
 
     def start_together(self, level: float, cost: Float, centre: float) -> None:
         """Set slacks and multipliers at which all products are the centre."""
+        # both slacks, one of which is larger by |Z - low|: their products are the centre if omega + phi is the cost
         near = _root(np.abs(level - self.low), centre / cost)
         slack = near + np.maximum(np.stack([level - self.low, self.low - level]), 0.0)
         self.slack = np.where(self.bounded, slack, 1.0)
@@ -58,6 +68,7 @@ class LowerBounds:
         """Set slacks, and return levels above the bounds: near the given ones, or halfway to the limits."""
         distance = self.low - levels
         slack = _root(np.abs(distance), centre / cost) + np.maximum(-distance, 0.0)
+        # a user between near bounds starts in the middle
         slack = np.minimum(slack, np.maximum(-distance, 0.5 * (limits - self.low)))
         self.slack[0] = np.where(self.bounded, slack, 1.0)
         return np.where(self.bounded, self.low + slack, levels)
@@ -75,6 +86,7 @@ class LowerBounds:
     def net(self, smoothed: Float, multipliers: Float | None = None) -> Float:
         """Smoothed minima less multipliers, or with a common level the part φ that counts for it; also of changes."""
         multipliers = self.multipliers if multipliers is None else multipliers
+        # with a common level omega is paid for by v_j, and phi is what is left of that for Z
         return np.where(self.bounded, multipliers[1], smoothed) if self.together else smoothed - multipliers[0]
 
     def user_levels(self, level: Float) -> Float:

@@ -1,8 +1,18 @@
 """PS-DSF, an equilibrium of servers that water-fill virtual shares (Proposition 5.9; Khamse-Ashari et al. 2017).
 
-Filling the servers in turn finds it, but if two servers rank users almost equally, tasks drift from one to the other in
-small steps. So sweeps alternate with long steps, which solve the equilibrium conditions for the current bottlenecks:
-these conditions are linear.
+With ``gamma_js`` tasks that user j could run alone on a server of row s, its virtual share there is ``x_j / gamma_js``,
+of all its tasks x_j. Wanted are tasks x_js of which none can rise without lowering another user's that has at most the
+same virtual share per weight on s. It is no optimum of one objective, so that there is neither a dual nor a program; a
+search proposes tasks, and the largest rise that is left, computed from the data, is the gap.
+
+Filling the servers in turn finds an equilibrium, but if two servers rank users almost equally, tasks drift from one to
+the other in small steps. So sweeps alternate with long steps, which solve the equilibrium conditions for the current
+bottlenecks: these conditions are linear, one level for each resource that is full on a server. They are singular where
+tasks could be swapped without effect, hence a regularisation that pulls to the tasks of now. Where the search cycles (3
+of 3,000 small clusters), damped sweeps follow.
+
+Rounding: tasks on a server are differences from those elsewhere, and are rounded as these are; so each filling ends by
+scaling to capacities. The search ends at a gain of 1e-9.
 """
 
 from __future__ import annotations
@@ -67,6 +77,7 @@ def equilibrium(
         tell(f"servers in balance, step {k + 1}")
         if done(further.tasks * sweeps.unit):
             return nearest
+        # the step led to where sweeps move little more than before: go on from there
         if still <= max(WORSE * moved, SUM_ROUNDING):
             now, moved, epsilon = further, still, max(epsilon / SHRINK, SMALLEST)
         else:
@@ -128,6 +139,7 @@ class _Sweeps:
                 filled = _fill_server(loads, rise, low, self.limits[users])
                 tasks[users, s], bottlenecks[users, s] = filled
                 total[users] = low + filled.tasks
+            # the mean over users of the part that moved, so that large users do not hide small ones
             moved = float(np.mean(np.abs(tasks - before).sum(axis=1) / np.where(total > 0, total, 1.0)))
         return _Tasks(tasks, bottlenecks), moved
 
@@ -141,15 +153,15 @@ class _Sweeps:
         bottlenecks = now.bottlenecks
         for _ in range(DROPS):
             user, server = np.nonzero(bottlenecks != NO_TASKS)
-            found = self._solved(now.tasks, bottlenecks, user, server, epsilon)
-            if found is None:
+            solved = self._solved(now.tasks, bottlenecks, user, server, epsilon)
+            if solved is None:
                 return now
             tasks = np.zeros(now.tasks.shape)
-            tasks[user, server] = np.maximum(found, 0.0)
-            if (found >= 0).all():
+            tasks[user, server] = np.maximum(solved, 0.0)
+            if (solved >= 0).all():
                 break
             bottlenecks = bottlenecks.copy()
-            bottlenecks[user[found < 0], server[found < 0]] = NO_TASKS
+            bottlenecks[user[solved < 0], server[solved < 0]] = NO_TASKS
         return _Tasks(tasks, bottlenecks)
 
     def _solved(
@@ -196,6 +208,7 @@ def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _Tasks:
     tasks, bottlenecks, slack = np.zeros(n), np.full(n, NO_TASKS), np.ones(m)
     left = np.flatnonzero(high > low)
     while len(left):
+        # levels at which users start to rise, as their tasks elsewhere count too, and at which they are at their limits
         start, top = low[left] / rise[left], high[left] / rise[left]
         level, full = _next_full(loads[left] * rise[left, None], start, top, slack)
         at_limit = top <= level
@@ -221,6 +234,7 @@ def _next_full(slopes: Float, start: Float, top: Float, slack: Float) -> tuple[f
     flat = SUM_ROUNDING * slopes.sum(axis=0)  # smaller slopes are rounding: all users are at a limit
     level, full = np.inf, -1
     for i in range(len(slack)):
+        # the piece on which the load reaches what is left; if it is flat, the last one before it that rises
         rises = slope[:, i] > flat[i]
         k = max(int(np.searchsorted(load[:, i], slack[i], side="right")) - 1, 0)
         if not rises[k]:

@@ -1,7 +1,15 @@
 """Prices of few capacities for many users whose shares differ by server, by best responses (Proposition 5.13).
 
-With many users the sum of responses is nearly smooth in prices. Where many users tie it is not, and the interior point
-takes over.
+With ``x(p)`` the best responses of all users to prices p, and g(p) their excess over capacities, prices are sought at
+which g = 0 where p > 0. With many users g is nearly smooth in p, as single users who jump from one server to another
+count little: Broyden's method in logarithms of prices, from differences at the prices of a sample, comes within about
+three users of it. Best responses cannot do better, since a user who is indifferent between servers has all or nothing.
+So responses at the corners of a small simplex of excesses around 0 are averaged: limits are convex, and the average
+fills each priced capacity to 1e-9. Its gap is of the size of the simplex times the change of prices over it.
+
+The interior point needs five numbers per user and server and n equations; this takes a pass of users per response.
+Where many users tie, g has jumps as large as they are together, no simplex contains 0, and the interior point takes
+over.
 """
 
 from __future__ import annotations
@@ -22,9 +30,9 @@ from fairopt.solve.form.demands_at_prices import by_pair, demands_of
 MANY, FEW = 5_000, 12  # from so many users, and up to so many capacities, it is faster than the interior point
 SAMPLE, ROUGH, SAMPLE_STEPS = 500, 1e-3, 30  # users for first prices, with the tolerance and steps of their optimum
 UNPRICED = 1e-4  # part of all earnings below which a capacity is not full
-DIFFERENCE = 0.02  # relative change of prices for derivatives
+DIFFERENCE = 0.02  # of logarithms of prices, for derivatives: smaller ones see single users jump
 FARTHEST = 0.3  # largest step of a logarithm of a price
-STEPS = 12
+STEPS = 12  # of Broyden's method; two without progress end it
 CLOSE, AROUND = 1e-5, 4e-5  # of a capacity: the excess at the end, and the size of the simplex of averages
 USERS, MORE = 3.0, 10.0  # the same in users, as single ones jump between servers
 ROUNDS = 3  # of averages
@@ -83,7 +91,7 @@ def _near(at: At, x: Float, n_users: int) -> tuple[Float, Float, Float]:
         step *= min(1.0, FARTHEST / max(float(abs(step).max()), TINY))
         x = x + step
         after = at(x)[1]
-        if abs(over).max() > MORE / n_users:  # else single users decide, and derivatives mean nothing
+        if abs(over).max() > MORE / n_users:  # else single users who jump decide it, and derivatives mean nothing
             slopes += np.outer(after - over - slopes @ step, step) / (step @ step)
         over = after
         worse += 1
@@ -99,7 +107,7 @@ def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int
     and doubled.
     """
     size = max(AROUND, MORE / n_users, 2.0 * float(abs(over).max()))
-    found: list[tuple[Responses, Float]] = []
+    evaluated: list[tuple[Responses, Float]] = []
     for _ in range(ROUNDS):
         corners = size * np.vstack([np.eye(k), -np.ones(k)])
         places = []
@@ -109,16 +117,18 @@ def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int
             places.append(x + _solved(slopes, aim - over))
             if not np.isfinite(places[-1]).all():
                 return None
-            found.append(at(places[-1]))
-        system = np.vstack([np.array([excess[:k] / size for _, excess in found]).T, np.ones(len(found))])
+            evaluated.append(at(places[-1]))
+        system = np.vstack([np.array([excess[:k] / size for _, excess in evaluated]).T, np.ones(len(evaluated))])
+        # weights of the corners, of all rounds so far, at which the excess is 0: nonnegative and of sum 1
         factors, missed = optimize.nnls(system, np.append(np.zeros(k), 1.0))
         if missed * size <= MET:
-            parts, prices = np.zeros_like(found[0][0].parts), np.zeros_like(found[0][0].prices)
-            for factor, (response, _) in zip(factors / factors.sum(), found, strict=True):
+            parts, prices = np.zeros_like(evaluated[0][0].parts), np.zeros_like(evaluated[0][0].prices)
+            for factor, (response, _) in zip(factors / factors.sum(), evaluated, strict=True):
                 if factor > 0:
                     parts += factor * response.parts
                     prices += factor * response.prices
             return parts, prices
+        # the linear map of the last corners, where 0 excess should be
         last = system[:, -k - 1 :]
         x, over = _solved(last, np.append(np.zeros(k), 1.0)) @ np.array(places), np.zeros(len(x))
         size *= 2.0
@@ -139,15 +149,16 @@ def responses(units: LevelUnits, prices: Float, level: float, weights: Float | N
     assert limit_use is not None
     out = by_pair(demands.n_users, demands.n_servers)
     for users in demands.chunks():
-        found = units.along_hull(prices, level, users, weights, alpha)
-        wanted = level if weights is None else (weights[users] / found.marginal) ** (1.0 / alpha)
+        hull = units.along_hull(prices, level, users, weights, alpha)
+        wanted = level if weights is None else (weights[users] / hull.marginal) ** (1.0 / alpha)
         wanted = np.minimum(wanted, units.reach[users])
         first = np.zeros_like(wanted)
-        row = np.flatnonzero(found.previous != found.server)
-        less, more = limit_use[users][row, found.server[row]], limit_use[users][row, found.previous[row]]
+        # whose limit binds between two servers of the hull: a mix of both that takes all of the limit
+        row = np.flatnonzero(hull.previous != hull.server)
+        less, more = limit_use[users][row, hull.server[row]], limit_use[users][row, hull.previous[row]]
         first[row] = np.clip((1.0 - less * wanted[row]) / (more - less), 0.0, wanted[row])
         for s in range(demands.n_servers):
-            out[users, s] = np.where(found.server == s, wanted - first, np.where(found.previous == s, first, 0.0))
+            out[users, s] = np.where(hull.server == s, wanted - first, np.where(hull.previous == s, first, 0.0))
     return out
 
 

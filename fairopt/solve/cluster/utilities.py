@@ -1,7 +1,18 @@
 """Marginal utilities of levels: a power of the level, or a function of each user.
 
 The central path asks of a user only ``omega(z)``, what one more unit of level is worth to it, and the slope of this.
-For alpha-fairness it is ``w z^-alpha``, of which logarithms are linear; for max-min all users have one common level.
+The condition ``omega(z) = h``, h being the cost, is linearised in logarithms for alpha-fairness, where ``omega = w
+z^-alpha``:
+
+    log w - alpha log z = log h   with   excess = h (log omega - log h),   stiffness = alpha h / z,
+
+so that the step in z is ``(excess - change of h) / stiffness``. It is exact in log z, for any alpha and from any level,
+where a step in z itself leaves the positive numbers from above the optimum. For max-min all users have one common
+level, at alpha = 1.
+
+For other functions (`Curves`) logarithms are taken where the elasticity is above .3; nearly linear ones have hardly any
+slope in them. They may be finite at level 0, so that users end there: products of a user are then measured as if it had
+at least ``LEAST`` or ``LITTLE``, or those of idle users would be asked to vanish faster than all others.
 """
 
 from __future__ import annotations
@@ -15,8 +26,10 @@ from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING
 
-LEAST, LITTLE = 1e-6, 1e-3  # of levels, which are about 1
-SAMPLE, PRECISION = 300, 0.2  # users for the scale of first prices, and the precision of its logarithm
+# Levels, which are about 1, below which users count as at these: in the size of products at the end, and in the pace at
+# which they shrink. Without the first 6 of 60 small sums on servers were not certified.
+LEAST, LITTLE = 1e-6, 1e-3
+SAMPLE, PRECISION = 300, 0.2  # users for the scale of first prices, and the precision of its logarithm: only a start
 ROUNDS = 20  # for that scale; 3 to 6 are usual
 
 
@@ -94,7 +107,7 @@ class Powers(Utilities):
         levels = (self.weights / cost) ** (1 / self.alpha)
         if not np.isfinite(limits).any() and not np.any(low):
             return float((float(levels @ cost) / budget) ** self.alpha)
-        least, most = -700.0, 700.0
+        least, most = -700.0, 700.0  # logarithms of all floats; 50 halvings leave 1e-12
         for _ in range(50):
             middle = 0.5 * (least + most)
             spent = float(np.clip(levels * np.exp(-middle / self.alpha), low, limits) @ cost)
@@ -142,7 +155,7 @@ class Curves(Utilities):
     def residual(self, levels: Float, cost: Float) -> Residual:
         """Of logarithms where elasticities are large."""
         utility, fall = self._both(levels)
-        fall = np.maximum(fall, ROUNDING * np.abs(utility))
+        fall = np.maximum(fall, ROUNDING * np.abs(utility))  # a stiffness of 0 would make the user's response infinite
         part = cost / utility
         powers = (fall > CURVED * utility) & (utility > 0) & (part > 0)
         excess = np.where(powers, -cost * np.log(np.where(powers, part, 1.0)), utility - cost)
@@ -153,11 +166,12 @@ class Curves(Utilities):
         low = np.maximum(low, np.full_like(cost, LEAST))
         budget = min(budget, 0.5 * float((self.reach + low) @ cost))
         sample, high = self, np.minimum(limits, self.reach)
-        if isinstance(self.marginal, PowerMarginal):
+        if isinstance(self.marginal, PowerMarginal):  # users' own derivatives may be of all users together
             some = slice(None, None, max(len(cost) // SAMPLE, 1))
             budget *= float(cost[some].sum() / cost.sum())
             sample = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
             cost, high, low = cost[some], high[some], low[some]
+        # at the first factor all users are at their highest levels, at the other nobody is above the least
         below = float(np.log((sample.at(high) / cost).min()))
         above = float(np.log((sample.at(np.minimum(LEAST, high)) / cost).max()))
         levels = np.minimum(1.0, sample.reach)

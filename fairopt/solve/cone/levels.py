@@ -1,7 +1,19 @@
 """The program of one level of leximin: written by CVXPY or, if all is linear, kept in HiGHS.
 
+With levels ``s = R x`` of users it is
+
+    max z   subject to   s_j >= bases_j + rates_j z,   z <= top,   and the policy's constraints,
+
+rows in units of about the level, so that all are near 1. With ``rise`` it maximises the mean of rises r in [0, 1] at a
+given z, where ``s_j >= bases_j + rates_j z + STEP r_j`` (Proposition 7.6). Duals of the rows are the prices of levels.
+
 There may be as many levels as users, with two programs each. CVXPY takes 10 to 20 ms to write a small one, and solvers
 start from scratch; HiGHS takes a few steps from the last basis, at which equal costs are equal.
+
+In floats each level is a right side of the next program: an error of 1e-10 leaves it without a point, or moves later
+levels by up to 1e6 times as much. Therefore programs in HiGHS are given in large units first (`SIZES`), and values and
+duals are those of the basis, solved again (`Simplex.refine`); under curved constraints users who are fixed may fall a
+little (``penalty``). Noise that is left is counted in the gap (Bound 5.18 in docs/methods/servers.md).
 """
 
 from __future__ import annotations
@@ -26,7 +38,7 @@ from fairopt.solve.form.simplex import DUAL, PRIMAL, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
-STEP = 1e-3  # of a level: the rise of users that is tested
+STEP = 1e-3  # of a level: the rise that is tested, far above solvers' tolerances and small beside later levels
 # Factors of all bounds and costs, in turn, as HiGHS's tolerance of 1e-10 is absolute. Large ones keep the slack of a
 # level small, which can move later levels by 1e6 times itself; small ones are needed if rounding makes floors conflict.
 SIZES = (1e3, 1e2, 10.0, 1.0)
@@ -112,6 +124,7 @@ class ByCvxpy(LevelPrograms):
         self.in_cones = [] if further is None else further.conditions(cone.unknowns)
         if further is not None:
             box = [] if bounds_are_charged(cone.program) else cone.box
+            # as matrices: bounds that the proof charges as conditions must not be rows twice, with two multipliers
             self.base = [cone.capacity, *box, *self.in_cones]
 
     def _solve(self, problem: LevelProblem) -> LevelSolution:
@@ -127,6 +140,7 @@ class ByCvxpy(LevelPrograms):
             gained = sp.csr_array((np.ones(len(rising)), (place, np.arange(len(rising)))), shape=(len(at), len(rising)))
             least = np.ones(len(at)) + STEP * (gained @ rise)
             value, ends = cp.sum(rise) / len(rising) - self.loss / STEP, [rise <= 1]
+        # a loss common to all fixed users, so that one penalty bounds it: at 3e5 a gain of 1 is a loss of 3e-6
         least = least - problem.fixed[at] * (self.loss / self.penalty)
         rows = cp.multiply(own, per) - least >= 0
         attempt, found = solve_problem(
@@ -180,13 +194,13 @@ class BySimplex(LevelPrograms):
         self.low, self.high = np.concatenate(low), np.concatenate(high)
         self.others = slice(len(program.pairs), len(program.pairs) + n_others)
         self.excluded = np.zeros(len(program.pairs), dtype=bool)
-        self.simplex, self.level = Simplex(settings.verbose), 1.0
+        self.simplex, self.level = Simplex(settings.verbose), 1.0  # the last level, the unit of the next program's rows
         self.basis: tuple[Indices, Indices] | None = None
 
     def _solve(self, problem: LevelProblem) -> LevelSolution:
         check("the solver HIGHS (and giving it programs)")
         units, n = problem.units(self.level), len(problem.bases)
-        per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)
+        per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)  # rows of users without a bound are 0 >= -inf
         rise = np.zeros(n, dtype=bool) if problem.rise is None else problem.rise
         n_others = self.others.stop - self.others.start
         of_users = sp.hstack(
@@ -200,6 +214,7 @@ class BySimplex(LevelPrograms):
         matrix = sp.csc_array(sp.vstack([self.fixed, of_users]))
         of_level = 0.0 if problem.rise is None else problem.top, problem.top
         gains = rise.astype(float) / max(int(rise.sum()), 1)
+        # the mean of rises, so that costs are near 1 for any number of users
         costs = -np.concatenate([np.zeros(self.others.stop), [float(problem.rise is None)], gains])
         free = np.full(n_others, np.inf)
         bounds = (
@@ -209,8 +224,9 @@ class BySimplex(LevelPrograms):
         least = np.where(units > 0, per * problem.bases, -np.inf)
         rows = np.concatenate([self.low, least]), np.concatenate([self.high, np.full(n, np.inf)])
         simplex, from_scratch, clock = self.simplex, self.basis is None, self.settings.clock
-        for size in SIZES:
+        for size in SIZES:  # until HiGHS finds an optimum
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            # from one level to the next rates and costs change, at which the last point stays feasible: primal steps
             if simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
                 break
         else:
@@ -218,8 +234,9 @@ class BySimplex(LevelPrograms):
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
-        simplex.refine()
+        simplex.refine()  # HiGHS's errors of 1e-13 would be right sides of the next level
         values, duals = simplex.values, -simplex.duals
+        # refined duals have errors of 1e-16 of the largest: what is below 1e-12 of it is 0
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self.cone.unknowns.save_value(np.where(self.excluded, 0.0, np.maximum(values[: len(self.excluded)], 0.0)))
         if self.further is not None and n_others:

@@ -1,9 +1,23 @@
 """Leximin of any linear share under any constraints, as a sequence of programs.
 
-Each program maximises the common level z of the free users. Multipliers show which users cannot rise; a second program
-tests all users in doubt at once (Proposition 7.6), and limits are bisected between two bottlenecks (7.7).
+With levels ``s_j = R_j x`` of users, in units of the max-min level, each program is
 
-Under bounds only, a share with the same coefficients on every server is solved by `fairopt.solve.cluster.leximin`.
+    max z   subject to   s_j >= z for free users,   s_j >= floor_j for fixed ones,   and the policy's constraints.
+
+A free user with a positive multiplier is at z in every optimum, and is fixed there (Danna et al. 2012). If none is
+sure, a second program tests all users in doubt at once (Proposition 7.6), and limits are bisected between two
+bottlenecks (7.7). On one pool bottlenecks prove the answer; elsewhere the multipliers of each level do, by Bound 5.8.
+
+Why not one program per user and level, which needs no multipliers: n^2 programs. Why multipliers are not simply
+compared with 0: a solver leaves noise in them, and one user fixed too early spoils all later levels; one left free by
+mistake costs a program. So a price counts from 1e-8 of all, is taken as it is from 1e-5, and is tested between.
+
+Under linear constraints rounding of a level moves later ones by as much as coefficients say; refined bases of HiGHS
+keep it at 1e-16 (`levels.BySimplex`). Under a curved constraint a slack d of a level moves later ones by its root, and
+the optimum of a level is often a single point, where later programs have no interior: `single_point` solves that level
+by Newton's method, and where this fails earlier levels may lose a little, at a penalty (`PENALTIES`). See *Leximin
+under general constraints* in docs/methods/cone.md. Under bounds only, a share with the same coefficients on every
+server is solved by `fairopt.solve.cluster.leximin`.
 """
 
 from __future__ import annotations
@@ -37,7 +51,8 @@ from fairopt.solve.settings import Proposals, Settings
 # The penalty on relative losses of earlier levels, and whether single points are looked for. If a curved condition
 # leaves later levels a single point, prices of earlier ones are unbounded and solvers fail. With a penalty a level is
 # too high by at most about 1 / penalty, and earlier ones lose its square. With these CLARABEL certified all but one of
-# 60 random pools under logarithms or after alpha-fair tiers.
+# 60 random pools under logarithms or after alpha-fair tiers. Without single points none was certified under a
+# spread of shares that binds.
 PENALTIES = ((3e5, True), (3e5, False), (1e5, False), (np.inf, False))
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
@@ -109,7 +124,7 @@ class _LeximinPrograms:
         """Whether all free users can be at ``min(limit, level)`` together, by a program that is always feasible."""
         rates = np.where(free, np.minimum(self.cap, level) - start, 0.0)
         found = self.programs.solve(LevelProblem(np.where(free, start, floor), rates, np.zeros_like(free), 1.0))
-        return found.level >= 1 - 1e-9
+        return found.level >= 1 - 1e-9  # but for the solver's tolerance
 
     def _fill(self) -> tuple[Float, Evidence]:
         """Solve level after level."""
@@ -125,7 +140,8 @@ class _LeximinPrograms:
             found = self._common_level(free, floor)
             level = found.level
             at_limit = np.zeros(n, dtype=bool)
-            if level >= self.cap[free].min() * (1 - 1e-9):  # a limit is binding
+            # limits are no rows, as then most levels would be of limits: a limit is binding if the level is at it
+            if level >= self.cap[free].min() * (1 - 1e-9):
                 limited = self._limits_below_bottleneck(free, floor, previous)
                 if limited is None:
                     floor = np.where(free, self.cap, floor)
@@ -147,7 +163,7 @@ class _LeximinPrograms:
                     prices = self._level_prices(multipliers, cost, free, tasks)
             priced = cost * (free & self._at_lowest_level(free, tasks))
             fixed = free & self._bound(multipliers, tasks, priced, 1e-8)
-            weak = fixed & ~self._bound(multipliers, tasks, priced, 1e-5)  # by a price that may be noise
+            weak = fixed & ~self._bound(multipliers, tasks, priced, 1e-5)  # by a price that may be noise: tested below
             new = [self._holding(np.flatnonzero(fixed & ~weak), multipliers)]
             if weak.any() and self._on_one_pool:
                 new[0] = replace(new[0], users=np.flatnonzero(fixed))
@@ -162,7 +178,7 @@ class _LeximinPrograms:
                     confirmed, holding = self._cannot_rise(free, doubt, level, floor)
                     fixed |= confirmed
                     new.append(replace(holding, users=np.flatnonzero(confirmed)))
-            if not fixed.any():
+            if not fixed.any():  # a solver's multipliers contradict its point
                 fixed = free & (found.duals >= 0.5 * found.duals[free].max())  # the gate measures the loss
                 new = [replace(new[0], users=np.flatnonzero(fixed))]
             floor = np.where(fixed, np.minimum(level, self.cap), floor)
@@ -210,7 +226,7 @@ class _LeximinPrograms:
     def _limits_below_bottleneck(self, free: Bool, floor: Float, previous: float) -> Bool | None:
         """Users whose limits are below the next bottleneck, by bisection; None if all are."""
         limits = np.unique(self.cap[free & np.isfinite(self.cap)])
-        start = np.minimum(previous, self.cap) * (1 - 1e-10)
+        start = np.minimum(previous, self.cap) * (1 - 1e-10)  # so that rounding leaves it feasible
 
         def fails(k: int) -> bool:
             return not self._reaches(float(limits[k]), free, floor, start)
@@ -243,7 +259,7 @@ class _LeximinPrograms:
         prices = found.prices
         value = prices * program.usable_rows
         slack = program.usable_rows - pairs.loads @ tasks
-        noise = (value <= NOISE * value.max(initial=0.0)) & (slack > NOISE)
+        noise = (value <= NOISE * value.max(initial=0.0)) & (slack > NOISE)  # complementary slackness says 0
         prices = np.where(noise, 0.0, prices)
         if self.further is None:
             return Multipliers(prices, np.zeros(len(pairs)))

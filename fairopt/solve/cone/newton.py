@@ -1,8 +1,21 @@
 """Newton's method for objectives whose slopes vary by more orders of magnitude than solvers resolve.
 
-At 20 tasks the slope of ``-exp(-5 x)`` is 1e-43: to a solver it is zero, or the program unbounded in units of that
-slope. Of logarithms with weights of 1e-10 and 1 under a guarantee, solvers left errors of 1e-5 in prices. Each step
-solves a quadratic program with the slope and curvature at the current point, in units of the largest slope there.
+Each step maximises, over the program's constraints in unknowns near 1 and within a distance of 1,
+
+    (g / unit) @ (x - at) - sum_j h_j / (2 unit) (x_j - at_j)^2,   unit = max_j |g_j|,
+
+with the slope g and the diagonal curvature h >= 0 at the current point, and then searches along the way to its optimum.
+A quadratic program in units of the largest slope is one that solvers do well; its multipliers, times the unit, are
+those of the objective once the step is short, and prove the point by Bound 7.1 or 7.3.
+
+Why not the cone program itself: at 20 tasks the slope of ``-exp(-5 x)`` is 1e-43, which to a solver is zero, or the
+program is unbounded in units of that slope. Of logarithms with weights of 1e-10 and 1 under a guarantee, solvers left
+errors of 1e-5 in prices. Why only the diagonal: off it curvature is not known from two gradients, and a step that is
+too long is halved anyway.
+
+What ends it in floats is noise: a solver's 1e-9 in constraints moves the objective by more than the last steps gain. So
+points are proposed where a step is short, or gains less than `_NOISE`, and the gate decides (docs/methods/cone.md,
+*Newton's method*).
 """
 
 from __future__ import annotations
@@ -55,13 +68,14 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         if shape is None:
             break
         slope, curvature = shape
-        unit, way = float(np.abs(slope).max()), unknowns - at
+        unit, way = float(np.abs(slope).max()), unknowns - at  # any unit does; that of the start underflows on the way
         rise = (slope / unit) @ way - cp.sum_squares(cp.multiply(np.sqrt(curvature / (2 * unit)), way))
         problem = Posed(cp.Maximize(rise), [*model.all_constraints, cp.abs(way) <= 1])
         steps += 1
         tell(f"Newton's method by {name}, program {steps}")
         to = _unknowns_at_best(problem, name, settings, model)
         onwards = None if to is None else _uphill(natural, unknowns, at, to)
+        # after a short step the multipliers are nearly those of the point itself
         close = to is not None and np.abs(to - at).max() <= _CLOSE
         if close or (to is not None and not _rises(natural, unknowns, at, onwards)):
             unknowns.save_value(to if close else at)
@@ -96,7 +110,7 @@ def _unknowns_at_best(problem: Posed, name: str, settings: Settings, model: Cone
 
 def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Float, Float] | None:
     """Slope and diagonal curvature by unknown; None if the slope is not finite or zero."""
-    shift = 1e-6 * np.maximum(at, 1e-3)
+    shift = 1e-6 * np.maximum(at, 1e-3)  # a difference of gradients keeps about 10 digits; of values it would keep 4
     slopes = []
     for point in (at, at + shift):
         unknowns.save_value(point)
@@ -112,7 +126,7 @@ def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Fl
 def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float) -> Float | None:
     """The first point of a backtracking line search with a higher value; None if there is none."""
     here = _value(natural, unknowns, at)
-    for part in 0.5 ** np.arange(30):
+    for part in 0.5 ** np.arange(30):  # to 1e-9 of the way
         point = at + part * (to - at)
         if _value(natural, unknowns, point) > here:
             return point

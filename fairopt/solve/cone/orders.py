@@ -1,7 +1,18 @@
 """Ordered weights by programs in which the order of users is fixed (Proposition 7.14).
 
-Each program has one row a user, instead of the ``n log^2 n`` of all orders. Its levels, and among users at one level
-its multipliers, give the next order. If the multipliers in this order are within the weights, no order is better.
+With weights ``v_1 >= ... >= v_n >= 0`` on sorted levels z, the program of an order of users is
+
+    max sum_k v_k y_k   subject to   y_1 <= ... <= y_n,   y_k <= z of the k-th user,   and the policy's constraints.
+
+It is never above the optimum, and equal to it if the optimal levels increase in this order. Each program has one row a
+user, instead of the ``n log^2 n`` of all orders (a sorting network). Its levels, and among users at one level its
+multipliers, give the next order. If the multipliers c in this order are within the weights,
+``c_1 + ... + c_k <= v_1 + ... + v_k``, no order is better; if no order gains, several are kept and their y added up,
+which is legal as ordered weights are superadditive.
+
+Which users are at one level is not asked of the levels, equal only to a solver's tolerance, but of the rows between
+them: tight where the multiplier exceeds the slack (`_Order.levels`). The last point is proved by Bound 7.2 with these
+multipliers as mixture; the gate does not use the order.
 """
 
 from __future__ import annotations
@@ -157,12 +168,13 @@ class _Orders:
             excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
             value = float(form.value)
             gains, best = value > best + NOISE * abs(best), max(best, value)
+            # the gate may prove a point whose multipliers are not quite within the weights: it scales them
             if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.clock.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
                 yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
                 if excess <= CLOSE**2 or self.settings.clock.late:
                     return
-            if gains:
+            if gains:  # else the old orders stay beside the new one (part 3), and the value cannot fall
                 self.orders.clear()
             self._add(users)
 
@@ -170,7 +182,7 @@ class _Orders:
         """Users by increasing levels, and those of one level by decreasing multipliers."""
         level = sum(order.levels() for order in self.orders)
         shares = np.asarray(self.shares.value, dtype=float)
-        slack = multipliers < shares - level
+        slack = multipliers < shares - level  # whom no row holds at its level has what its tasks give
         return np.lexsort((-multipliers, np.where(slack, np.maximum(shares, level), level)))
 
 

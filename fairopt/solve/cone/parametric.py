@@ -1,8 +1,19 @@
 """`FairnessEfficiency` by a certified search along the sum of shares (Proposition 7.8).
 
-At a fixed sum the measure grows with the evenness of the shares, a concave power mean. Multipliers of its optimum give
-a line that bounds the evenness at every sum, and lines bound the measure (`fairopt.proof.plane_bound`). The next
-program is solved where the bound is highest, so that no local optimum is missed.
+The objective is ``h = b_1 log M + b_2 log m`` with the power mean M and the mean m of levels. It is not concave in
+general, but at a fixed m it depends on M alone, a concave power mean (convex, and to be small, if beta < 0):
+
+    max M(z)   subject to   mean(z) = m   and the policy's constraints.
+
+Multipliers of its optimum give a line ``M <= at + slope m`` for all feasible tasks, and lines bound h at every m
+(`fairopt.proof.plane_bound`). The next program is solved where the bound is highest, so that no local optimum is
+missed: 10 to 30 programs. Why not a grid of means: it proves nothing between its points. Why not the best known point's
+neighbourhood alone: that is the local optimum.
+
+In floats the ends of the range are the difficulty: at the largest mean only one point is feasible, where solvers fail
+and prices leave the range of floats. So means stay `NEAR_END` away, prices approach an end by halves (`HALVINGS`), and
+lines that are steep there bound little besides their own mean (`away_from_solved`). The optimum is flat: when the gap
+is closed a few more programs at the zero of the slopes make the tasks accurate (`POLISH`).
 """
 
 from __future__ import annotations
@@ -42,10 +53,10 @@ from fairopt.solve.settings import Proposals, Settings, of_other_programs
 PRICES = "prices"  # in place of a solver's name
 MISSING = "no prices found"
 HALVINGS = 8  # of the distance to a mean whose nearest prices are too far away
-FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it
+FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it: tasks err by its root
 MAX_PROGRAMS = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which the search stops
-POLISH = 8  # programs that only make the tasks more accurate
+POLISH = 8  # programs that only make the tasks more accurate: without, those of 60 draws were up to 1e-4 off
 CLOSE = 1e-7  # of a mean: distance from solved means at which it is not solved again
 NARROW = 1e-6  # of the largest sum: if the sums differ by less there is no search
 NEAR_END = 1e-7  # relative to the measure at an extreme sum, at which solvers may find no feasible point
@@ -85,6 +96,7 @@ def solve_parametric(program: Program, settings: Settings) -> Proposals:
     total, largest = largest_sum()
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
+    # without lower bounds the smallest sum is 0, which needs no program
     if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
         ends[1] = solved(PowerSpread(1.0, objective.share))
     for end in ends:
@@ -169,6 +181,7 @@ class _Search:
         before, status, polished, stalled, solved = np.inf, "optimal", 0, 0, set[float]()
         if self.most - self.least <= NARROW * self.most:
             status = self.solve(None, np.inf)
+        # the measure moves by its exponents times the mean
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
         for _ in range(MAX_PROGRAMS):
             top, mean = self.ceiling().highest()
@@ -176,6 +189,7 @@ class _Search:
             if between is not None:
                 mean, polished = between, polished + 1
             else:
+                # certified, and a further program hardly reduces the gap
                 if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
                     break
                 if gap > GAP_TOLERANCE:
@@ -187,7 +201,7 @@ class _Search:
             if self.settings.clock.late:
                 return "time limit reached"
             mean = float(np.clip(mean, self.least * (1 + end), self.most * (1 - end)))
-            if mean in solved:
+            if mean in solved:  # the same program again: SCS took 2 s for each of 52
                 break
             solved.add(mean)
             status = self.solve(mean, gap)
@@ -237,6 +251,7 @@ class _Search:
         part = below / (below - above)
         if min(part, 1.0 - part) * (high - low) <= CLOSE * best:
             return None
+        # Illinois: an end that stayed twice counts half, else the secant approaches from one side only
         before, last = list(self.slopes)[-2:]
         if last == low and before <= low:
             part = below / (below - 0.5 * above)
@@ -341,7 +356,7 @@ class _PoolSearch(_PriceSearch):
                     if at == mean:
                         evidence = UserPrices(subprogram, found.prices[:-1], float(found.prices[-1]) * mean)
                         return self.problem.whole(found.tasks), evidence
-                at = mean if found is not None else 0.5 * (at + self.nearest(at))
+                at = mean if found is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
         return MISSING
 
     def nearest(self, mean: float) -> float:

@@ -1,8 +1,19 @@
 """Leximin at a level where a curved condition leaves a single point: the levels above, without further programs.
 
-Programs of later levels then have no interior and no multipliers. A large multiple of the level's own multipliers,
-moved slightly so that a later user costs 1 and the others above the level nothing, proves the later level (see
-*Single points* in the documentation of cone programs).
+If a curved condition such as ``norm(x - mean x) <= r`` is tight at the largest lowest level, it often leaves one point.
+Programs of later levels then have no interior and no multipliers, and solvers fail. But the level's own optimality
+conditions are equations with a regular solution near the solver's point:
+
+    A x + B v + s = b,   B'y = 0,   A'y + D'p = cost of levels,   s and y on the boundaries of the cone and its dual,
+
+which Newton's method solves to rounding (`Optimality`). For a later user k, W times the multipliers (p, y), moved
+slightly so that k costs 1 and the others above the level nothing, bounds k's level (Bound 5.8): ``(W y + e)`` stays in
+the dual cone for large W, and its excess falls like 1 / W. Why not a larger W always: the rounding of the bound grows
+with it, hence `MULTIPLES`. See *Single points* in docs/methods/cone.md.
+
+Why Newton's method after a solver: the point depends on its level by a square root, so that 1e-9 less of the level may
+be 3e-5 of the point. A point that is not near the solver's (`NEAR`), or has a negative part, is dropped; what is
+proposed is judged like any other.
 """
 
 from __future__ import annotations
@@ -23,8 +34,8 @@ from fairopt.solve.form.program import Program
 # Multiples of a level's multipliers that prove a later level: the bound's excess falls with the multiple, and its
 # rounding grows with it.
 MULTIPLES = tuple((10.0 ** np.arange(2, 9.1, 0.5)).tolist())
-FIRST = 3  # index of the multiple that is tried first
-STEPS = 8  # of Newton's method
+FIRST = 3  # index of the multiple that is tried first, 10^3.5; later users start from the best of the one before
+STEPS = 8  # of Newton's method, which squares the error: from 1e-3 four suffice if the point is regular
 NEAR = 1e-3  # relative distance from a solver's unknowns to the single point; levels differ by its square
 SMALL = 1e-6  # relative to the largest multiplier, or to a user's level: a smaller part is a solver's noise
 
@@ -73,6 +84,7 @@ class Optimality:
         self.y = np.zeros(len(slack))
         self.y[self.active] = holding.dual[self.active]
         part, usable = relative.T @ np.ones(relative.shape[0]) * unknowns, program.usable_rows
+        # pairs with a solver's noise are left out, else their costs would be equations that do not hold
         self.some = np.flatnonzero(part > SMALL * program.pairs.sum(part)[program.pairs.user])
         idle, value = usable - program.pairs.loads @ (unknowns * further.scale), holding.prices * usable
         charged = (abs(further.on_ours.T) @ np.abs(self.y)) * unknowns
@@ -86,6 +98,7 @@ class Optimality:
         paid, values = program.pairs.sum(cost * unknowns), relative @ unknowns
         of_level = np.isin(np.arange(len(paid)), holding.users)
         least = SMALL * np.abs(paid).max(initial=0.0)
+        # a negative cost holds a user at its limit, which is then an equation of its own
         limited = rising & (paid < -least) & np.isfinite(limits)
         self.rising = rising & ~limited
         pays = of_level | ~self.rising & (np.abs(paid) > least)
@@ -100,6 +113,7 @@ class Optimality:
         parts = unknowns[self.some], others, level, lengths, y, prices, paid[paying] / values[paying]
         self.start, self.ends = np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1]
         self.size = np.maximum(np.abs(self.start), NEAR)  # the scale of each variable
+        # a solver's multipliers are accurate relative to the largest
         self.size[self.ends[3] : self.ends[4]] = np.abs(y).max(initial=0.0)
 
     def solved(self) -> SinglePoint | None:
@@ -107,10 +121,12 @@ class Optimality:
         at = self.start
         for _ in range(STEPS):
             jacobian, error = self._linearised(at)
+            # each equation relative to its terms: capacities, costs and boundaries have no unit in common
             terms = np.maximum(abs(jacobian) @ np.abs(at), np.finfo(float).tiny)
             if np.abs(error / terms).max() <= ROUNDING:
                 break
             scaled = sp.diags_array(1.0 / terms) @ jacobian @ sp.diags_array(self.size)
+            # least squares, as equations may depend on each other (multipliers that are not unique)
             at = at - self.size * least_squares(scaled, error / terms)
             if not np.isfinite(at).all():
                 return None
@@ -193,7 +209,8 @@ def levels_above(
 
     for user in sorted(np.flatnonzero(rising).tolist(), key=values.__getitem__):
         tried, better = dict[int, tuple[float, LevelDual]](), True
-        while better:  # descent to the least rise, from the best multiple of the user before
+        # descent to the least rise, from the best multiple of the user before: the excess falls, then rounding grows
+        while better:
             for k in range(max(place - 1, 0), min(place + 2, len(MULTIPLES))):
                 if k not in tried:
                     tried[k] = bounded(user, MULTIPLES[k])

@@ -3,6 +3,13 @@
 The problem is ``max f(x)`` over tasks x_js >= 0 under capacities, bounds and the conditions of blocks, with f concave:
 CVXPY writes it in cones, and a solver returns a point with multipliers. These are the evidence: prices of capacities
 and multipliers of rows where the objective separates by user (Bound 7.1), else the dual point of the cones (Bound 7.3).
+
+Why several tries: no solver is good at everything. The simplex of HiGHS is exact at ties but takes linear programs
+only, and long ones if there are many rows; CLARABEL takes all cones and stops at 1e-9 to 1e-11 of the largest number;
+units of what users write may differ by more. So after a first failure variables of blocks are solved for in units of
+their ranges, further tries of CLARABEL and ECOS are in equilibrated units, and a small linear program is solved in
+fractions (`vertex`). A solver's word is never evidence: not that an answer is optimal (the gate), nor that there is
+none (`infeasible.explain`), nor that the program is unbounded (`unbounded`), nor a nearly empty answer (`nothing`).
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.proof.conic import reach_of_variables
 from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -50,12 +58,13 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
     units, unsolved, refined, tried_nothing = dict[str, float](), list[ConeModel](), list[str](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
+        evidence, inaccurate, answered = None, None, name == "HIGHS" or settings.solver is None
         if linear_only(settings, name) and has_curves(program):  # without writing a cone program
             return
         ready: tuple[ConeModel, Compiled | None] | None = None
         steps = [(name, again) for again in range(solvers.tries(name))]
         if name == "HIGHS" and not (settings.solver or settings.options):
+            # only where the simplex is slow (`simplex_is_slow`), as told once the program is compiled
             steps.insert(0, ("CLARABEL", 0))
         for solver, again in steps:
             if again and settings.clock.late:
@@ -98,16 +107,23 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 else:
                     yield proposal
             else:
+                evidence = None
                 yield Proposal("cone", attempt=attempt)
+            # an answer of nearly nothing has no certificate where slopes at 0 are infinite: ask once whether it is all
             if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
                 tried_nothing.append(solver)
                 if (of_zero := nothing(program, settings)) is not None:
                     yield of_zero
+            # before the next try, as ranges of variables are known only once their rows are written
             if cone.model.own.held and not units:
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
-        if inaccurate is not None and not settings.clock.late:
+        # the last tasks may be best where a solver left variables of size 1e6 with noise of 1e-8
+        if evidence is not None and cone.model.own.held and cone.best_values(tasks := cone.tasks()):
+            better = replace(evidence, written=Written.of(cone, keep=True))
+            yield Proposal("cone", tasks, better, attempt=replace(attempt, status=f"{attempt.status}, best variables"))
+        if inaccurate is not None and not settings.clock.late:  # with its proof now, as later tries had none
             yield inaccurate
         if answered and not (refined or settings.options or settings.clock.late):
             refined.append(name)
@@ -167,7 +183,8 @@ def by_chain(
     linear: bool = True,
     names: Sequence[str] | None = None,
 ) -> Proposals:
-    """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
+    """Proposals of solvers in turn, with the seconds of each, until one is certified, the time is up, or rounding hides
+    too much.
 
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
@@ -181,7 +198,7 @@ def by_chain(
             assert proposal.attempt is not None
             attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
             answer = yield replace(proposal, solver=attempt.solver, attempt=attempt)
-            if answer is not None and answer.ok:
+            if answer is not None and (answer.ok or answer.hidden):
                 return
             begun = time.perf_counter()
 
@@ -218,6 +235,7 @@ def solve_problem(
         if settings.solver is not None:
             raise
         return Try(solver, CANNOT_TAKE, 0.0), False
+    # tested, as solvers call feasible programs infeasible where numbers differ by many decades
     if explain is not None and attempt.status.startswith("infeasible"):
         explain()
     if objective is not None and "unbounded" in attempt.status:

@@ -1,8 +1,13 @@
 """Costs at prices, and loads, of users on several servers, in chunks of users.
 
-Bounds and methods ask the same three things of G, of shape (n_users, n_servers, n_resources): costs ``sum_i G_jsi
-p_si``, the cheapest server of each user, and loads ``sum_j G_jsi z_js``. G is never stored: it is a product of demands
-and units per user and server.
+Bounds and methods ask the same three things of G, of shape (n_users, n_servers, n_resources), ``G_jsi = per_level_js
+d_jsi / C_si``: costs ``sum_i G_jsi p_si``, the cheapest server of each user, and loads ``sum_j G_jsi z_js``; and
+Newton's steps ``sum_j theta_js G_jsi G_jsk``. Where demands and units are the same on all servers G is never stored: it
+is a product of a table by user and one by server, so that costs and loads are products of matrices (`_SameDemands`).
+Else G is one table by user, resource and server, resources apart, as NumPy's sums along short axes are slow.
+
+Nothing here decides anything, so that rounding is that of sums. Servers where a user may not run cost 1e60 instead of
+infinity: products with 0 parts are then 0 and not NaN.
 """
 
 from __future__ import annotations
@@ -50,6 +55,7 @@ class Demands:
         self.eligible = eligible
         self.n_users, self.n_servers = eligible.shape
         self.n_resources = demands.shape[-1]
+        # 0 where there is no capacity: nobody who needs the resource is eligible there
         self.per_capacity = np.divide(1.0, capacities.T, out=np.zeros(capacities.T.shape), where=capacities.T > 0)
         self.upper = np.triu_indices(self.n_resources)
         self._prepare(demands, per_level)
@@ -82,6 +88,7 @@ class Demands:
         """Compute what every evaluation needs."""
         shape = (self.n_users, self.n_resources, self.n_servers)
         few = self.n_servers <= FEW  # as in `by_pair`
+        # with few servers users are the long, contiguous axis
         self.ratios = np.moveaxis(np.empty((*shape[1:], shape[0])), 2, 0) if few else np.empty(shape)
         for i in range(self.n_resources):
             np.multiply(demands[..., i] if demands.ndim == 3 else demands[:, i, None], per_level, out=self.ratios[:, i])
@@ -117,6 +124,7 @@ class _SameDemands(Demands):
 
     def _prepare(self, demands: Float, per_level: Float) -> None:
         self.units = demands * per_level
+        # products of demands of two resources, symmetric: `curvature` is one product of matrices
         self.squares = self.units[:, self.upper[0]] * self.units[:, self.upper[1]]
         self.per_square = self.per_capacity[self.upper[0]] * self.per_capacity[self.upper[1]]
 

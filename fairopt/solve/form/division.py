@@ -1,9 +1,14 @@
 """MLF-DRS, FFMRA and H-FFMRA (Hamzeh et al. 2019, MLF-DRS and FFMRA; 2021) in closed form.
 
 ``maximise sum_jsi base_jsi log a_jsi`` separates into one problem per server, resource and group of users that shares a
-part P of the capacity. The optimum is ``a_j = t base_j`` with ``t = P / sum_j base_j``, or ``a_j = min(request_j, t
-base_j)`` where requests are limits; the price of a unit is ``1 / t``. The bound depends on the prices only, so it
-applies to bundles of any solver.
+part P of the capacity: ``sum_j a_j <= P``. The optimum is ``a_j = t base_j`` with ``t = P / sum_j base_j``, or ``a_j =
+min(request_j, t base_j)`` where requests are limits; the price of a unit is ``1 / t``. As a cone program it has an
+exponential cone for each user, server and resource.
+
+By weak duality bundles are worth at most ``sum_j base_j log a*_j - (sum_j a*_j - P) / t``, with a* the best responses
+to the price, whatever the bundles (docs/methods/bundles.md): the bound depends on the prices only, so it applies to
+bundles of any solver. The gap is relative to what halving a group's bundles loses, ``log 2 sum_j base_j``, as the value
+itself may have any sign. Terms of the excess are computed as products of small differences, since values cancel.
 """
 
 from __future__ import annotations
@@ -72,7 +77,7 @@ class Division:
         out = DividedBundles(bundles, np.empty((n, servers)), np.empty((servers, m)))
         by_server = getattr(self.objective.base, "by_server", False)
         bases = None if by_server else self.objective.bases(instance)
-        for rows in server_blocks(n, servers, m):
+        for rows in server_blocks(n, servers, m):  # a few servers at a time, so that beside bundles memory stays small
             window = server_window(instance, rows)
             base = self.objective.bases(window) if bases is None else bases[:, rows]
             _DividedServers(self, window, rows, base).measure(out, given is None)
@@ -142,6 +147,7 @@ class _DividedServers:
         Newton's method from below on a concave, piecewise linear function: exact once the set of users at their
         requests is constant.
         """
+        # who is at its request stays there, as levels only rise: the set grows in at most n rounds
         demands, known = self.window.per_server_demands, 0
         over = (self.best > demands) & capped
         while (count := int(np.count_nonzero(over))) > known:
@@ -150,7 +156,7 @@ class _DividedServers:
             for level, part, granted, left in zip(
                 self.levels, self.parts, self.sums(at_request), self.sums(rising), strict=True
             ):
-                level[(left <= 0) & (granted > 0)] = HUGE
+                level[(left <= 0) & (granted > 0)] = HUGE  # nobody rises any more: the part has no price
                 np.divide(part - granted, left, out=level, where=left > 0)
             self.best = self.by_user(self.levels) * rising
             over |= (self.best > demands) & capped
@@ -167,7 +173,7 @@ class _DividedServers:
     def measure(self, out: DividedBundles, optimal: bool) -> None:
         """Write these servers' part of the answer; accumulate value, gap and violations."""
         rows = self.rows
-        nothing = self.best.min(initial=1.0) <= 0
+        nothing = self.best.min(initial=1.0) <= 0  # by far the most often not, and then nothing else is looked for
         if nothing and len(starved := np.argwhere((self.best <= 0) & (self.base > 0))):
             j, s, i = starved[0]
             raise OutOfDomain(
@@ -177,11 +183,12 @@ class _DividedServers:
         held = self.best if optimal else self.within(out.bundles[:, rows])
         out.bundles[:, rows] = held
         out.tasks[:, rows] = tasks_in_bundles(self.window, held)
+        # a price by group; of a unit of capacity, what the parts get of it times their prices
         prices = [np.divide(1.0, t, out=np.zeros(t.shape), where=t > 0) for t in self.levels]
         out.prices[rows] = sum(slope * price for slope, price in zip(self.slopes, prices, strict=True))
         totals = self.sums(held)
         excess = [(p - total) * price for p, total, price in zip(self.parts, totals, prices, strict=True)]
-        if not optimal:
+        if not optimal:  # bundles as given lose against the best response, whose own loss is 0
             excess = [e + away for e, away in zip(excess, self.sums(self.shortfall(held, prices)), strict=True)]
         with np.errstate(divide="ignore"):
             logs = np.log(np.where(self.base > 0, held, 1.0) if nothing else held)

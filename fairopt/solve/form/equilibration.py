@@ -1,8 +1,16 @@
 """Units of unknowns, rows and cones by equilibration, for what users write.
 
-Solvers work on ``A xi + s = b`` and lose digits where entries of A differ by many powers of ten. Rows are divided by
-their sums of absolute entries, then columns by theirs, in turn (Sinkhorn and Knopp 1967): the fixed point is unique,
-where scaling by largest entries (Ruiz 2001) is not. All rows of one cone have one unit, so that it stays a cone.
+Solvers work on ``A xi + s = b`` and lose digits where entries of A differ by many powers of ten. Wanted are positive
+diagonal R and C for which entries of ``R A C`` are about 1. Two ways serve two purposes:
+
+* `equilibrated`: units of the unknowns of rows that users write, before a program is made of them. Rows are divided by
+  their sums of absolute entries, then columns by theirs, in turn (Sinkhorn and Knopp 1967): the fixed point is unique,
+  so that units of tasks or rows do not matter, where scaling by largest entries (Ruiz 2001) is not.
+* `Equilibrated`: a compiled cone program, for a second try of a solver. Largest entries are brought near 1 by Ruiz's
+  rounds, after geometric means where no cone forbids it. All rows of one cone have one unit, so that it stays a cone.
+
+Each only changes units: answers are brought back to those given, and judged there by the gate. Where a scaling
+overflows, or is 0, the sizes given are kept.
 """
 
 from __future__ import annotations
@@ -41,6 +49,7 @@ def equilibrated(rows: sp.csr_array, column: NDArray[np.intp], size: Float) -> F
     some = (entries > 0) & np.isfinite(entries)
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[some]
     unknown, n, m, entries = column[rows.indices[some]], len(size), rows.shape[0], entries[some]
+    # what columns sum to if all terms of a row are equal: then the sums of all aims and of all rows agree
     aim = np.bincount(unknown, 1.0 / np.bincount(row, minlength=m)[row], n)
     held, factor = aim > 0, np.ones(n)
     for _ in range(ROUNDS):
@@ -51,6 +60,7 @@ def equilibrated(rows: sp.csr_array, column: NDArray[np.intp], size: Float) -> F
         factor[held] *= change
         if np.abs(np.log(change)).max(initial=0.0) <= EVEN:
             break
+    # rows are homogeneous, so that a common factor of all unknowns is free: their geometric mean is kept
     factor[held] /= np.exp(np.log(factor[held]).mean()) if held.any() else 1.0
     return size * factor if np.isfinite(factor).all() and (factor > 0).all() else size
 
@@ -75,13 +85,14 @@ class Equilibrated:
         some = np.flatnonzero((entries > 0) & (a.row < straight))
         kept = np.arange(len(sizes)) < straight, ~curved
         rows, columns = _middles(np.log(entries[some]), a.row[some], a.col[some], kept)
-        for _ in range(RUIZ):
+        for _ in range(RUIZ):  # square roots, since rows and columns are changed at once
             check()
             here = entries * rows[cone[a.row]] * columns[a.col]
             rows /= np.sqrt(_largest(cone[a.row], here, len(rows)))
             columns /= np.sqrt(_largest(a.col, here, len(columns)))
         self.rows, self.columns = rows[cone], columns
         b, q = self.rows * data["b"], columns * data["c"]
+        # right sides and costs are brought to size 1 as well
         self.of_right, self.of_costs = (1.0 / (np.abs(v).max(initial=0.0) or 1.0) for v in (b, q))
         scaled = sp.diags_array(self.rows) @ sp.csc_array(data["A"]) @ sp.diags_array(columns)
         self.data = data | {"A": sp.csc_array(scaled), "b": self.of_right * b, "c": self.of_costs * q}
@@ -138,6 +149,7 @@ def _middles(logs: Float, row: Any, column: Any, some: tuple[Any, Any]) -> tuple
     """
     of_rows, of_columns = np.zeros(len(some[0])), np.zeros(len(some[1]))
     for _ in range(MIDDLES):
+        # rows, then columns, of logarithms: half of the sum of the largest and the smallest is taken off
         for factors, place, free in ((of_rows, row, some[0]), (of_columns, column, some[1])):
             now = logs + of_rows[row] + of_columns[column]
             most, least = np.full(len(factors), -np.inf), np.full(len(factors), np.inf)

@@ -1,7 +1,21 @@
 """Users and teams that cannot rise above the base of a surplus, which leave the objective.
 
-On one pool under bounds on tasks these are the users at their limits, and those who need a resource that the lower
-bounds fill. Otherwise linear programs over all placements find those who rise, and prices prove that the others do not.
+With numbers ``z_t = (R x)_t - b_t`` of users or teams above their bases, an objective that levels them has no optimum
+with a finite value, or is decided by one of them, if the constraints leave some z_t at 0. On one pool under bounds on
+tasks these are the users at their limits, and those who need a resource that the lower bounds fill. Otherwise linear
+programs
+
+    max sum_(t in N) rise_t  under  rise_t <= z_t / unit_t,  rise_t <= a small step,  and all constraints
+
+raise as many of those left as they can at once; who rises leaves N, and so on. A step of 1 would raise few at a time,
+and a program for each number takes n. In the end the prices y of the last program bound what those left can rise
+together, at any prices (Proposition 4.16 of docs/methods/pool.md):
+
+    sum_(t in N) z_t / v_t <= h'y + sum_j max_T T max_s (sum_t R_t,js / v_t - (A'y)_js) - sum_t b_t / v_t.
+
+Floats: whether a rise of 1e-10 is one is not to be seen. What the bound leaves is negligible if it is rounding of its
+terms, which are counted, or below 1e-9 of what a number could be alone and 1e-6 of those who rise. Between that and
+`RISES` nothing is certain; then everybody stays in the objective, and the certificate decides.
 """
 
 from __future__ import annotations
@@ -82,17 +96,18 @@ def who_rises(program: Program, share: Surplus) -> Bool | None:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,); None if that is not certain."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
-        room = program.room
+        room = program.room  # decided in fractions near the threshold
         return room if distinct(room).all() else room | (program.low > share.tasks(program.instance))
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
     if of_pool:
         able = numbers.sums((program.room & (c > 0)).astype(float)) > 0
         return able | (numbers.above(c * program.low) > 0)
+    # one point at which all rise is a proof, without a program
     if not program.rest and numbers.of_user is None and _all_fit(program):
         return np.ones(len(numbers), dtype=bool)
-    found = _by_programs(program, numbers, c)
-    return None if found is None else found.rises
+    staying = _by_programs(program, numbers, c)
+    return None if staying is None else staying.rises
 
 
 def refuse_starved(program: Program, tasks: Float | None) -> None:
@@ -112,10 +127,10 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
         if tasks is not None and (_at(program, numbers, tasks) > STARVED * alone).all():
             continue
-        found = _by_programs(program, numbers, c, noise=False)
-        if found is None or found.rises.all():
+        staying = _by_programs(program, numbers, c, noise=False)
+        if staying is None or staying.rises.all():
             continue
-        name = share._names(program.instance)[int(np.argmin(found.rises))]
+        name = share._names(program.instance)[int(np.argmin(staying.rises))]
         who = "team" if share._counts_teams else "user"
         raise OutOfDomain(
             f"the constraints, such as guarantees, leave {who} {name!r} no tasks at all, so {program.objective} is "
@@ -175,17 +190,17 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
 
     A possible rise of others is negligible if it is rounding, or (with ``noise``) tiny beside those of all who rise.
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # 0 tasks of infinitely many
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
     unit = np.where((alone > 0) & np.isfinite(alone), alone, 1.0)
     linear, level = _Linear(program, numbers, unit), unit / numbers.weights
     left, least, prices = np.ones(len(numbers), dtype=bool), np.inf, np.zeros(linear.n_prices)
     points = list[Float]()
     while left.any():
-        found = linear.raised(left)
-        if found is None:
+        largest_rises = linear.raised(left)
+        if largest_rises is None:
             return None
-        tasks, rises, prices = found
+        tasks, rises, prices = largest_rises
         more = left & (rises > RISES)
         if not more.any():
             bound = linear.most(left, prices)
@@ -196,6 +211,7 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
         points.append(tasks)
         least = min(least, float((rises * level)[more].min()))
         left &= ~more
+    # constraints are convex: at the mean of the points all of them rise
     raised = np.mean(points, axis=0) if points else np.zeros(len(program.pairs))
     return Staying(~left, raised, np.where(left, 1.0 / unit, 0.0), *linear.split(prices))
 
@@ -228,6 +244,8 @@ class _Linear:
             Rows(pairs.totals[limits], program.high[limits]),
             Rows(sp.hstack([-pairs.by_number(self.per_task, self.numbers), sp.eye_array(n)]), -self.base, unit=1.0),
         ]
+        # an equal part of what they could be alone is about what all can rise by together; smaller is hard to tell from
+        # 0
         step = max(1.0 / max(int(some.sum()), 1), LEAST_STEP)
         least, most = (np.repeat(bounds, [len(pairs), n]) for bounds in ((0.0, -1.0), (np.inf, step)))
         found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
@@ -248,6 +266,7 @@ class _Linear:
             charged = one.per_task.T @ of_row
             cost, size = cost + charged, size + np.abs(charged)
             parts.append(float(of_row @ one.right))
+        # the largest over servers, rounding of its terms added: a bound has to be above
         best = -pairs.min(-(gain - cost + TERM_ROUNDING * size))
         most = np.where(best > 0, program.most, program.low) * best
         parts += [float(most.sum()), -float(self.base[some].sum())]

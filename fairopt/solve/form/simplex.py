@@ -1,7 +1,14 @@
 """Linear programs in HiGHS that change little from solve to solve, warm-started from the last basis.
 
-After a change of costs the last basis is feasible (primal simplex steps go on from it), after a change of right sides
-or bounds it is dual feasible (dual steps do). At a level of leximin both change little, and a few steps are enough.
+``min c'x, low <= x <= high, low <= A x <= high``, as HiGHS takes them. After a change of costs the last basis is
+feasible (primal simplex steps go on from it), after a change of right sides or bounds it is dual feasible (dual steps
+do). At a level of leximin both change little, and a few steps are enough, where SciPy and CVXPY start anew at each
+call.
+
+HiGHS's tolerances are absolute, and 1e-10 at best: callers give programs of size 1, or a ``size`` for all of it. Its
+duals have a relative error of 1e-13, which proofs of equal costs do not forgive; `refine` solves the equations of the
+basis again, with residuals in long doubles. What one strategy does not solve the other may; nearly optimal answers are
+returned too, and the gate decides.
 """
 
 from __future__ import annotations
@@ -97,12 +104,12 @@ class Simplex:
                 highs.setOptionValue("time_limit", highs.getRunTime() + seconds)
             highs.setOptionValue("simplex_strategy", strategy)
             highs.run()
-            status, found = highs.getModelStatus(), highs.getSolution()
-            there = found.value_valid and found.dual_valid and len(found.col_value) == self.n_columns
+            status, solution = highs.getModelStatus(), highs.getSolution()
+            there = solution.value_valid and solution.dual_valid and len(solution.col_value) == self.n_columns
             self.infeasible = status == HighsModelStatus.kInfeasible
             if status == HighsModelStatus.kOptimal and there:
                 break
-            if strategy == first:
+            if strategy == first:  # a bad basis may be why: the other strategy starts without it
                 highs.clearSolver()
         else:
             if not (status == HighsModelStatus.kUnknown and there):  # nearly optimal: the gate decides
@@ -111,7 +118,7 @@ class Simplex:
         self.of_columns, self.of_rows = (
             np.array([int(k) for k in by], dtype=np.intp) for by in (basis.col_status, basis.row_status)
         )
-        self.values, self.duals = np.array(found.col_value) / self.size, np.array(found.row_dual) / self.size
+        self.values, self.duals = np.array(solution.col_value) / self.size, np.array(solution.row_dual) / self.size
         return True
 
     def refine(self) -> None:
@@ -140,6 +147,7 @@ class Simplex:
                 return np.asarray(right @ inverse if transposed else inverse @ right)
             return np.asarray(factors.solve(right, "T" if transposed else "N"))  # type: ignore[call-overload]
 
+        # residuals need more digits than the factors that correct them: 64 bits on most machines
         exact, costs = basis.astype(np.longdouble), self.costs[columns].astype(np.longdouble)
         low, high = self.rows
         right = np.where(self.of_rows[rows] == UPPER, high[rows], low[rows])

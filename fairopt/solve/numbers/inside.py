@@ -1,11 +1,23 @@
 """The leximin of members' shares inside teams whose totals are kept.
 
-A team whose members touch no row that binds is filled by itself: its members rise together until they have its total.
-Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one pool what they do not
-connect is solved apart. There the members that are still free rise together, each up to its own team's level, until
-rows stop some of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is
-found by Newton's method on linear programs which differ in one column and in bounds, from the last basis. All programs
-together have so many steps; then the split is left open.
+With shares ``s_u = sum_p c_p x_p`` of members u, totals T of teams, and rows ``low <= A x <= high``, it is
+
+    leximin of s_u / w_u   subject to   sum of s_u over the team = T,   low <= A x <= high,   bounds on tasks.
+
+A team whose members touch no row that binds is filled by itself: its members rise together until they have its total
+(`risen`, a sort). Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one
+pool what they do not connect is solved apart. There the members that are still free rise together, each up to its own
+team's level, until rows stop some of them: those whose multipliers are positive stay where they are (Danna et al.
+2012). That level L is the root of ``sum_u pi_u clip(L w_u, floor_u, end_u) = V`` for multipliers pi that pay at most V.
+It is found by Newton's method on linear programs which differ in one column and in bounds, from the last basis.
+
+Why not one program per member, as in `fairopt.solve.cone.leximin`: teams may have thousands of members, most of whom
+closed forms settle, and a level takes one program in most cases (all of 35 on small draws). All programs together have
+so many steps (`MOST_WORK`); then the split is left open, and the certificate's note says so.
+
+In floats the totals are the answer's, good to 1e-9, so that the program may have no point: all bounds are widened to
+what the present tasks use, and each program starts from a feasible point. What multipliers fix is proved by
+`fairopt.proof.inside_teams`, which decides what the note may claim (docs/methods/cone.md, *The split inside teams*).
 """
 
 from __future__ import annotations
@@ -29,7 +41,7 @@ CLOSE = 1e-8  # of an equal part of a team's total: members that near to their t
 PAID = 1e-9  # of what a level's members pay: prices below are noise
 BUSY = 0.3  # of the terms of a row where each team is by itself: by how much more it may hold
 SHRUNK = 0.6  # of columns: where programs are written anew
-MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
+MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds of programs
 MOST_WORK = 2e6  # of all programs, steps of the simplex method times rows and columns: 0.2 s
 SETUP = 50  # steps that take as long as giving a program to HiGHS and refining its answer
 LONG = 3  # times the rows and columns squared of the largest program, where that is more
@@ -47,13 +59,14 @@ def risen(group: Indices, slope: Float, start: Float, end: Float, total: Float) 
     rate = np.cumsum(change)
     rate = rate - np.append(0.0, rate)[first][of]  # after each event, of its group alone
     grown = np.append(0.0, np.where(of[1:] == of[:-1], rate[:-1] * (at[1:] - at[:-1]), 0.0)) if len(of) else at
-    grown = np.cumsum(grown)
+    grown = np.cumsum(grown)  # over all groups: what came before a group is subtracted
     value = sums_by(group, slope * start, n)[of] + grown - grown[np.minimum(first, len(of) - 1)][of]
     last = first + np.maximum(np.bincount(of[value <= total[of]], minlength=n), 1) - 1
     last = np.minimum(last, len(of) - 1)
     more = np.maximum(total - value[last], 0.0)
     fastest = np.zeros(n)
     np.maximum.at(fastest, of, rate)
+    # a rate that is rounding of the group's fastest one counts as 0: the level would be anywhere
     return at[last] + np.divide(more, rate[last], out=np.zeros(n), where=rate[last] > ROUNDING * fastest)
 
 
@@ -162,8 +175,10 @@ class _Part:
         teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
         self.teams = teams
         self.c, self.w = inside.c[columns], inside.w[self.members]
+        # on one pool a member without bounds has one column: its share is the column itself, and needs no row
         bare = inside.single & ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
         self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
+        # an equal part of the team's total; of a total of nearly nothing a part of the largest one
         unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
         self.unit = np.where(unit > 0, unit, 1.0)
         self.scale = (self.unit / self.per_member(self.c))[self.user]
@@ -242,7 +257,7 @@ class _Part:
                 split.prove(dual, self.members)
             elif rising.sum() == self.free.sum():
                 raise _SolverFailed(f"multipliers of program {split.programs} fix nothing")
-            self.free = rising & ~fixed
+            self.free = rising & ~fixed  # who reached its own team's level is settled too, without multipliers
             still = np.bincount(self.team[self.free], minlength=len(self.teams)) > 0
             open_columns = still[self.team[self.user]]
             if self.inside.single and 0 < open_columns.sum() < SHRUNK * len(open_columns):
@@ -274,7 +289,7 @@ class _Part:
                 break
             part, solved = self.solve(start, rates)
             reached = np.maximum(start + part * rates, self.floor)
-            if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
+            if (1 - part) * float((rates / self.unit).max()) <= CLOSE:  # Newton's last step
                 self.floor = reached
                 break
             self.bounds.append((solved, float(solved.of_members[self.members] @ (start + part * rates))))
@@ -321,6 +336,7 @@ class _Part:
         based = np.where(self.bare, np.minimum(floor[self.user], here) / self.c, 0.0)  # so that z = 0 is feasible
         rate = np.where(self.bare, rates[self.user] / self.c, 0.0)
         used, of_teams = self.table @ self.tasks, self.totals_table @ self.tasks
+        # what the present tasks use beyond a row, by rounding, is allowed: z = 0 is feasible
         low, high = np.minimum(self.low, used), np.maximum(self.high, used)
         totals = (of_teams - self.totals_table @ based) * self.of_teams
         shares = sums_by(self.user, here, len(self.members))[self.others]
@@ -355,7 +371,7 @@ class _Part:
             self.kept = np.append(kept, added)
             self.basis = simplex.of_columns, np.append(simplex.of_rows, np.full(len(added), BASIC))
             self._assemble()
-        duals = -simplex.duals
+        duals = -simplex.duals  # refined: what is 1e-12 of the largest is 0
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self._keep(tasks)
         y = np.zeros(len(inside.low))
@@ -384,13 +400,14 @@ class _Part:
         costs = np.append(np.zeros(len(self.columns)), -1.0)
         if self.basis is None:
             self.basis = self.first_basis(len(rows[0]))
+        # counted in steps, not seconds, so that the answer does not depend on the machine
         simplex.highs.setOptionValue("simplex_iteration_limit", steps_left)
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             solved = simplex.run(split.settings.clock, first)
             split.work += (SETUP + max(simplex.highs.getInfo().simplex_iteration_count, 0)) * size_of_all
             if solved:
-                self.sizes = SIZES[SIZES.index(size) :]
+                self.sizes = SIZES[SIZES.index(size) :]  # what failed once is not tried again
                 break
         else:
             raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
@@ -408,7 +425,7 @@ class _Part:
 
     def _keep(self, tasks: Float) -> None:
         """Keep tasks as the point from which the next program is feasible, with the totals as given."""
-        had = np.asarray(self.totals_table @ tasks)
+        had = np.asarray(self.totals_table @ tasks)  # equations hold to HiGHS's 1e-10: what is missed would add up
         with np.errstate(divide="ignore", invalid="ignore"):
             times = np.where(had > 0, self.inside.totals[self.teams] / had, 1.0)
         self.tasks = tasks * times[self.team[self.user]]

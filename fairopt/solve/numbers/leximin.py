@@ -1,8 +1,17 @@
 """Leximin of numbers under linear constraints, as a sequence of linear programs.
 
-Each program maximises the common level z of the free numbers. Numbers with a price are fixed there; a second program
-tests all others at the level at once (Proposition 7.6). Numbers may be at the most that they can be before: then the
-level is the root of the bound by prices, which falls to it by Newton's method.
+Of numbers ``z_t = sum_p c_p x_p - b_t``, each at most most_t, the next level is the largest h at which all free numbers
+can be ``min(h w_t, most_t)`` while fixed ones keep their floors. Each program maximises the common level of the free
+numbers. Numbers with a price are fixed there (Danna et al. 2012); where a level does not rise a second program tests
+all others at it at once (Proposition 7.6). Numbers may be at the most that they can be before: then the level is the
+root of the bound by prices, which falls to it by Newton's method: ``sum_t pi_t min(most_t, h w_t) = V`` over the free
+numbers, less what fixed ones pay.
+
+Why not bisection: each step is a program, and of 199 levels 156 took one, the others two to five.
+
+In floats a floor is a right side of all later programs. A level by prices is an upper bound, so that floors are at most
+what the tasks reach, and may fall by 1e-10 (`NEAR`) where numbers are tested. What earlier levels leave to later ones
+counts in the gap (Proposition 7.16 in docs/methods/cone.md).
 """
 
 from __future__ import annotations
@@ -110,11 +119,13 @@ class _Levels:
                 self.prices = dual.prices / (dual.of_numbers @ self.w)
             self.fix(dual, self.paying(dual))
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
+            # only where a level did not rise: prices are then zero at some of those that are bound (degenerate)
             if doubt.any() and level <= self.level * (1 + RISING):
                 self.fix_those_who_cannot_rise(doubt)
             if (self.free == before).all():
                 raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")
             self.level, self.unit = level, level if level > NOISE * self.unit else self.unit
+        # the last program may have let fixed numbers fall by `NEAR`
         if (self.bounds.at(self.programs.tasks) < self.floor * (1 - ROUNDING)).any():
             self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
         self.tasks = self.programs.tasks
@@ -145,7 +156,7 @@ class _Levels:
         """The largest level of the free numbers, and the prices that bound it; none if all can be at their most."""
         free, w, most = self.free, self.w, self.bounds.most
         found = self.programs.solve(np.where(free, 0.0, self.floor), np.where(free, w, 0.0), self.units)
-        if found.level < (most / w)[free].min() * (1 - NEAR):
+        if found.level < (most / w)[free].min() * (1 - NEAR):  # usual: nobody is at its most before
             return found.level, found.dual
         start, top, dual = self.floor, np.inf, None
         for _ in range(MOST_STEPS):
@@ -164,6 +175,7 @@ class _Levels:
         """The level at which free numbers, each at most what it can be, pay what the bound allows."""
         free, pi = self.free, dual.of_numbers
         left = self.bounds.value(dual) - float((pi * self.floor)[~free].sum())
+        # the first k are at their most and the others at h w: the k for which h lies between their ends
         order = np.flatnonzero(free)[np.argsort((self.bounds.most / self.w)[free])]
         per, most, w = pi[order], self.bounds.most[order], self.w[order]
         full = np.append(0.0, np.cumsum(per * most))  # what the first k pay at their most

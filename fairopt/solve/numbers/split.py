@@ -2,6 +2,10 @@
 
 Where no later tier decides it, it is the leximin of the members' shares given the totals. Prices of an optimum
 determine the tasks of all members but those whose costs tie (complementary slackness); `inside` finds the others'.
+
+The answer's own proof is of the totals and stays as it is: the gate judges the divided tasks by the same evidence, and
+if they lose the certificate the split is left open. How near the split is to leximin is a second number, which only the
+note states (docs/methods/cone.md, *The split inside teams*).
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     totals = program
     if not program.term.is_order:
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)
-    tasks = repair(program, answer.tasks)
+    tasks = repair(program, answer.tasks)  # within capacities exactly, else the split has no point to start from
     try:
         Leximin(team.share).check(program.instance)
         bounds = NumberBounds(totals)
@@ -96,6 +100,7 @@ def _marginal_costs(bounds: NumberBounds, cost: Float, tasks: Float) -> Float:
     program, pairs, numbers = bounds.program, bounds.pairs, bounds.numbers
     x, shares, paid = pairs.sum(tasks), pairs.sum(bounds.c * tasks), pairs.sum(cost * tasks)
     runs = x > NOISE * program.most
+    # at a limit what it pays includes the limit's multiplier, which the cheapest pair does not show
     per = np.where(x >= program.most * (1 - NOISE), paid / shares, pairs.min(cost / bounds.c))
     c = np.where(runs, shares / x, -pairs.min(-bounds.c))
     team = bounds.number[pairs.first]

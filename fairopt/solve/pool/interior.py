@@ -1,10 +1,23 @@
 """The best sum of one concave function per user on one pool, by a primal-dual interior point (Proposition 4.10).
 
-A point is optimal if and only if ``f_j'(x_j) = sum_i d_ji p_i - a_j + b_j`` with prices p of capacities, a and b of
-lower and upper bounds, all nonnegative, and products of slacks and multipliers of 0. With these products at mu > 0,
-users are eliminated one by one, and a Newton step solves m equations in the prices; mu falls to 0.
+The problem is ``max sum_j f_j(x_j)`` under ``sum_j g_ji x_j <= r_i`` and ``low_j <= x_j <= high_j``, with ``g = d / C``
+(``ratios``) and r (``usable``) as fractions of capacities. A point is optimal if and only if with prices p of
+capacities, a and b of lower and upper bounds, and slacks s, all nonnegative,
 
-The sum of shares may be fixed as well, with a multiplier of either sign.
+    f_j'(x_j) = sum_i g_ji p_i - a_j + b_j,   s = r - g'x,   p_i s_i = a_j (x_j - low_j) = b_j (high_j - x_j) = 0.
+
+With these products at mu > 0 instead, users are eliminated one by one, and a Newton step solves m equations in the
+prices, so that it costs a product of n by m by m; mu falls to 0 by the predictor and corrector of Mehrotra (1992).
+Water-filling in prices alone, as for one power (`alpha_fair`), needs best responses in closed form and fails where
+functions are nearly linear, as responses then jump. The sum of shares may be fixed too, with a multiplier of either
+sign.
+
+Where the elasticity of f' is above .3, logarithms of both sides are linearised, which is exact for a power: from 1,000
+times the optimum of ``f' = x^-2`` a plain step would be 5e8 optima long, and 9 of 100 small sums of two powers find no
+prices. Resources that are full for the same users give a singular matrix, whose smallest singular values are cut.
+Functions that are linear between kinks have no curvature to step by, and are left to linear programs. Derivatives of
+users' own blocks may be wrong: the gate bounds the optimum by tangents (Bound 4.11), and errors of prices enter that
+bound squared.
 """
 
 from __future__ import annotations
@@ -56,17 +69,18 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         problem = of_program(program, program.marginal)
         if has_kinks(problem):
             return
-        found = solve_pool(problem, sample_of(program, problem))
-        attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
-        if found is None:
+        point = solve_pool(problem, sample_of(program, problem))
+        attempt = Try("prices", "no prices found" if point is None else "solved", time.perf_counter() - begun)
+        if point is None:
             yield Proposal("prices", attempt=attempt)
             return
-        # if the best responses to the prices fill what has a price, they are more precise for single users
-        response = problem.response(found.prices, found.tasks)
-        left, worth = problem.usable - problem.ratios @ response, float(found.prices @ problem.usable)
-        fills = bool((left >= -EXCESS * problem.usable).all()) and float(found.prices @ left) <= UNSOLD * worth
-    tasks = problem.whole(response if fills else found.tasks)
-    yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
+        # If the best responses to the prices fill what has a price, they are more precise for single users: at the
+        # point itself idle users have a little. Gaps are larger, of 300 small sums at most 1e-11 instead of 2e-13.
+        response = problem.response(point.prices, point.tasks)
+        left, worth = problem.usable - problem.ratios @ response, float(point.prices @ problem.usable)
+        fills = bool((left >= -EXCESS * problem.usable).all()) and float(point.prices @ left) <= UNSOLD * worth
+    tasks = problem.whole(response if fills else point.tasks)
+    yield Proposal("prices", tasks, UserPrices(program, point.prices), attempt=attempt)
 
 
 @dataclass(frozen=True)
@@ -124,6 +138,7 @@ def of_program(program: Program, marginal: Marginal) -> PoolProblem:
     if free.all():
         return PoolProblem(ratios, usable, low, high, most, marginal)
     fixed = np.where(free, np.nan, np.minimum(low, high))
+    # a user between bounds that are equal but for noise has no point strictly between
     usable = np.maximum(usable - ratios[:, ~free] @ fixed[~free], TINY)
     return PoolProblem(
         np.ascontiguousarray(ratios[:, free]),
@@ -193,9 +208,11 @@ def _starts(
     if not guesses and sample is not None:
         found = solve_pool(sample)
         guesses = () if found is None else (found.prices,)
+    # without: of 100 small sums of two powers (alpha = 2 and 4), 34 found no prices from equal ones
     if not guesses and not problem.has_sum:
         guesses, centre = (_common_prices(problem),), COLD
     for prices in guesses:
+        # not nearer to the lower bound: slacks have to be positive, and a tiny one takes many steps to grow
         tasks = np.maximum(problem.response(prices, inside), problem.low + LEAST * (inside - problem.low))
         yield PoolInterior(problem, prices, tasks, centre), WARM_STEPS
     yield PoolInterior(problem, _equal_prices(problem, inside), inside, COLD), STEPS
@@ -215,6 +232,7 @@ def _common_prices(problem: PoolProblem) -> Float:
     """Equal prices of usable capacities at which best responses about fit."""
     inside = problem.inside()
     prices = _equal_prices(problem, inside)
+    # of logarithms; 14 halvings leave .004, near enough for a start
     low, high = -30.0, 30.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -239,21 +257,25 @@ class PoolInterior:
         self.bounded = bool(self.limited.any())
         self.count = len(low) + m + int(self.limited.sum())
         self.prices = prices.copy()
+        # strictly positive: a guess of 0 for a resource that is full here could not rise
         self.prices[:m] = np.maximum(prices[:m], 1e-8 * np.abs(prices[:m]).max(initial=0.0) + TINY)
         cost, slope = self.prices @ ratios, problem.marginal.slope(tasks)
         centre *= float(np.abs(slope) @ tasks) / len(tasks)
-        # the multiplier of a bound that binds is far above the centre, and its slack far below
+        # the multiplier of a bound that binds is far above the centre, and its slack far below: with the centre for
+        # all, 3 of 200 small sums found no prices
         gain, loss = np.maximum(slope - cost, 0.0), np.maximum(cost - slope, 0.0)
         if self.bounded:
             span = np.where(self.limited, high - low, 1.0)
             below_high = np.clip(high - tasks, np.minimum(centre / gain, 0.1 * span), 0.9 * span)
             tasks = np.where(self.limited, high - below_high, tasks)
+        # kept apart from ``tasks``: at a bound the difference of both has no digits left
         self.above_low = np.maximum(tasks - low, 1e-9 * tasks)
         self.tasks = low + self.above_low
         self.a = np.maximum(centre / self.above_low, loss)
         self.below_high = np.where(self.limited, high - self.tasks, 1.0)
         self.b = np.where(self.limited, np.maximum(centre / self.below_high, gain), 0.0)
         left = usable[:m] - ratios[:m] @ self.tasks
+        # of a full resource, or one exceeded by the guess: as large as makes its product the centre
         self.slack = np.maximum(left, np.minimum(centre * len(tasks) / self.prices[:m], 0.1 * usable[:m]))
 
     @property
@@ -267,7 +289,7 @@ class PoolInterior:
         best, least, since = (np.inf, self.tasks, self.prices), np.inf, 0
         for k in range(steps):
             tell(f"prices, step {k + 1}")
-            before = self.tasks, self.prices
+            before = self.tasks, self.prices  # `_step` measures the point before it, in the same pass
             size = self._step()
             best = min(best, (size, *before), key=lambda point: point[0])
             if size < 0.9 * least:
@@ -306,6 +328,8 @@ class PoolInterior:
         if self.bounded:
             stiffness += per_b
         scaled = ratios / stiffness
+        # sum_j g_j g_j' / D_j + diag(s / p), with a diagonal of 1, as prices may differ by many decades: without,
+        # 2 of 100 small sums found no prices, and tasks of others were off by 1e-5
         matrix = scaled @ ratios.T
         matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
         scale = 1.0 / np.sqrt(np.diag(matrix))
@@ -334,10 +358,13 @@ class PoolInterior:
 
         predictor = move(0.0, 0.0, 0.0)
         left = self._products_after(predictor, self._length(predictor))
+        # Mehrotra's cube of what the predictor leaves. With 0 instead of 1e-6, 13 instead of 5 of 100 gaps were above
+        # 1e-12
         centre = products / self.count * max((left / products) ** 3 if products > 0 else 0.0, 1e-6)
         to_b = 0.0 if predictor.b is None else centre + predictor.tasks * predictor.b
         step = move(centre - predictor.tasks * predictor.a, to_b, centre - predictor.slack * predictor.prices[:m])
         length = self._length(step)
+        # a whole step ends on no bound, and keeps the equations that it has met
         length = 1.0 if length >= 1.0 else BACK * length
         self.tasks = x + length * step.tasks
         self.above_low += length * step.tasks

@@ -1,8 +1,22 @@
 """The largest sum of shares on one pool, a linear program in m prices (Propositions 4.7 and 4.8).
 
-Newton's method on aggregate responses, whose slopes follow from the users with reduced cost near 0, goes on until these
-users can make up for the residual loads. Then the restricted program gives the next prices and a feasible answer
-(Dantzig and Wolfe 1960). First prices come from a sample.
+With ranges v_j above lower bounds and what is left r of capacities, the problem ``max sum_j c_j x_j, sum_j g_ji x_j <=
+r_i, 0 <= x_j <= v_j`` has the dual
+
+    min over p >= 0 of  sum_i r_i p_i + sum_j v_j max(c_j - pi_j, 0),   pi_j = sum_i g_ji p_i.
+
+At optimal prices users with ``pi_j < c_j`` have all of v_j, those with ``pi_j > c_j`` nothing, and at most m are
+between. Users are many and prices few, so that a solver that holds all columns (HiGHS) is left out: passes over the
+users give the aggregate response to prices and the users with reduced cost near 0. These alone can change the answer.
+
+Newton's method on aggregate responses, whose slopes follow from the users near 0, goes on until these users can make up
+for the residual loads. Then the restricted program of columns seen and users kept gives the next prices and a feasible
+answer (Dantzig and Wolfe 1960). First prices come from a sample of every sixteenth user. 2 to 5 rounds are usual.
+
+Rounding: the restricted program is solved in shares of the total and parts of the right sides, as the tolerances of
+solvers are absolute; our own `Simplex` is believed only if its duals prove the vertex to 1e-13. Full steps may
+oscillate between two prices, so that half steps follow those that improve no bound. The gate computes the bound of the
+prices over all users (Bound 4.9).
 """
 
 from __future__ import annotations
@@ -26,7 +40,7 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
 
-GAP = 1e-13  # relative gap at which to stop, also in a restricted program
+GAP = 1e-13  # relative gap at which to stop, also in a restricted program: what sums over users round to
 FEW = 1_000  # kept users of one round
 MAX_KEPT_USERS = 3_000  # kept users of a restricted program, with those of earlier rounds
 ROUNDS = 100  # 2 to 5 are usual
@@ -125,6 +139,7 @@ def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
     within = 2.0 * float(mix.distances[quantile]) if len(mix.distances) else 1.0
     full = True
     for left in reversed(range(ROUNDS)):
+        # users who tie exactly have a distance of rounding, and all of them count as near
         within = max(within, ROUNDING)
         response = users.respond(prices, within)
         better = model.add(prices, response)
@@ -133,9 +148,11 @@ def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
         near = response.near
         many = len(near.users) >= FEW
         reach = max(float(near.distance.max()), ROUNDING) if many else within  # R of Proposition 4.8
+        # wide enough for about `FEW` users in the next round, if they are spread evenly
         within = reach * min(FEW / max(len(near.users), 1), 4.0)
         if better and left:
             step = _newton_step(users.usable, model.right - response.load, prices, near, reach)
+            # beyond the reach, the users near 0 do not say what the step does: go on. Within it they can make up for it
             if np.max(cost(near.ratios, np.abs(step)) / near.coefficient, initial=0.0) > reach:
                 prices = prices + step
                 continue
@@ -163,16 +180,19 @@ def _newton_step(usable: Float, residual: Float, prices: Float, near: UserColumn
     ``residual`` is what they leave. The slope of responses is that of the users within ``reach``.
     """
     on = usable > 0
+    # in parts of usable capacities, whose prices are of one size; as if the ranges of users within the reach were
+    # spread evenly
     ratios, step = near.ratios[on] / usable[on][:, None], np.zeros(len(prices))
     hessian = (ratios * (near.range / (2.0 * reach * near.coefficient))) @ ratios.T
+    # resources of equal needs, or that nobody near needs: a ridge for the Cholesky factor
     hessian[np.diag_indices(len(hessian))] += 1e-9 * np.trace(hessian) + TINY
-    try:
+    try:  # min (q - spent)' H (q - spent) / 2 + (q - spent)' residual over q >= 0, by least squares of the factor
         lower = np.linalg.cholesky(hessian)
         spent = (prices * usable)[on]
-        found, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - residual[on] / usable[on]))
+        best, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - residual[on] / usable[on]))
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
         return step
-    step[on] = (found - spent) / usable[on]
+    step[on] = (best - spent) / usable[on]
     return step
 
 
@@ -185,7 +205,9 @@ class _RestrictedProgram:
 
     def __init__(self, users: MaxSumPool) -> None:
         self.right = np.maximum(users.usable - users.least, 0.0)
-        self.unit = np.maximum(self.right, 1e-9 * users.usable)  # a resource that lower bounds fill stays a row
+        # A resource that lower bounds fill stays a row; its right side is then rounding, by which nothing can be
+        # divided: 70 of 200 pools whose lower bounds fill one to 1e-7 or less were not certified with that as unit.
+        self.unit = np.maximum(self.right, 1e-9 * users.usable)
         self.past: list[tuple[Float, Float, float]] = []  # prices, with load and total of the response
         self.bound = np.inf
         self.kept: UserColumns | None = None
@@ -206,7 +228,8 @@ class _RestrictedProgram:
             nothing = np.zeros(few)
             return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), kept.users, nothing, nothing, 0.0)
         others = [self._without_kept(kept, *response) for response in self.past]
-        size = np.array([max(total / scale, 1.0) for _, total in others])  # units in a whole column
+        # units in a whole column: at prices near 0 a response is worth many times the optimum
+        size = np.array([max(total / scale, 1.0) for _, total in others])
         values = np.append(np.ones(few), [total / scale for _, total in others] / size)
         rows = self.unit > 0
         load = np.hstack([kept.ratios * (scale / kept.coefficient), *(load[:, None] for load, _ in others)])
@@ -221,7 +244,7 @@ class _RestrictedProgram:
         prices = np.zeros(m)
         prices[rows] = duals[:-1] * (scale / self.unit[rows])
         distances = np.sort(np.abs(1.0 - cost(kept.ratios, prices) / kept.coefficient))[:FEW]
-        parts = x / top  # exactly 1 at the upper bound
+        parts = x / top  # exactly 1 at the upper bound, so that users there have all of their range to the last digit
         tasks, weights = kept.range * parts[:few], parts[few:]
         past = np.array([prices for prices, _, _ in self.past]).reshape(-1, m)
         total = float(values @ x) * scale
@@ -230,6 +253,7 @@ class _RestrictedProgram:
     def _without_kept(self, kept: UserColumns, prices: Float, load: Float, total: float) -> tuple[Float, float]:
         """Load and total of a response without the kept users."""
         tasks = np.where(kept.coefficient > cost(kept.ratios, prices), kept.range, 0.0)
+        # what is left is 0 but for rounding where all who responded are kept
         return np.maximum(load - kept.ratios @ tasks, 0.0), max(total - float(kept.coefficient @ tasks), 0.0)
 
     def _lower_bound(self, kept: UserColumns) -> float:
@@ -251,9 +275,10 @@ def _vertex(values: Float, matrix: Float, right: Float, top: Float) -> tuple[Flo
         most = float(scaled.max())
         found, prices = Simplex((rows * unit).T[:, :, None], (scaled / most)[:, None], (top / unit)[:, None]).run()
         x, duals = found[:, 0] * unit, prices[:, 0] * most / right
-        x = np.where(x >= top * (1.0 - 1e-14), top, x)
+        x = np.where(x >= top * (1.0 - 1e-14), top, x)  # ``unit`` and its inverse lost a digit or two
         bound = duals @ right + np.maximum(values - duals @ matrix, 0.0) @ top
-        if bound - values @ x <= GAP * bound:  # False for NaN
+        # False for NaN. Taken without this proof, 5 of 200 pools with tight lower bounds were not certified.
+        if bound - values @ x <= GAP * bound:
             return x, duals
     solved: Any = optimize.linprog(  # type: ignore[call-overload]
         -values,
@@ -301,6 +326,7 @@ class MaxSumPool:
         def look(chunk: Chunk) -> Response:
             c, span, reduced = chunk.coefficients, chunk.room, cost(chunk.ratios, prices)
             tasks = np.where(c > reduced, span, 0.0)
+            # in place: a pass takes one chunk of memory
             np.abs(np.subtract(reduced, c, out=reduced), out=reduced)
             close = np.flatnonzero((reduced <= within * c) & (span > 0) & (c > 0))
             near = _columns(chunk, c, span, close, reduced[close] / c[close]).nearest()
@@ -312,7 +338,7 @@ class MaxSumPool:
         """Write the tasks of a chunk of users."""
         rows, c, part = chunk.rows, chunk.coefficients, np.zeros(chunk.size)
         for prices, weight in zip(mix.past, mix.weights, strict=True):
-            part += weight * (c > cost(chunk.ratios, prices))
+            part += weight * (c > cost(chunk.ratios, prices))  # summed as in `respond`, so that ties go the same way
         x = np.multiply(part, chunk.room, out=tasks[rows])
         first, last = np.searchsorted(mix.users, [rows.start, rows.stop])
         x[mix.users[first:last] - rows.start] = mix.tasks[first:last]

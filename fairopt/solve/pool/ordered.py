@@ -1,10 +1,14 @@
 """Ordered weights on one pool, by cutting planes in prices (Proposition 4.12; Kelley 1960).
 
-The dual is ``min over p >= 0 of sum_i C_i p_i + D(p)`` with ``D(p) = max_z OW(z) - sum_j k_j z_j``, where OW gives the
-k-th smallest level the k-th largest weight, and k_j is what a unit of level costs. D is the largest of linear functions
-of p, one for each best response; the cuts found so far are a linear program in m + 1 unknowns. Users without limits
-need no D: any group of them costs at least its smallest weights, and sorting costs finds the group that costs least. So
-one pass is a sort and a product of n by m, and the answer is a mixture of few groups.
+The problem is ``max OW(z) = sum_k v_k z_(k)`` under ``sum_j a_ji z_j <= C_i`` and ``low <= z <= high``, where z_(k) is
+the k-th smallest level and the weights v do not increase. The dual is
+
+    min over p >= 0 of  sum_i C_i p_i + D(p),   D(p) = max_z OW(z) - sum_j k_j z_j,   k_j = sum_i a_ji p_i,
+
+with k_j what a unit of level costs. D is the largest of linear functions of p, one for each best response; the cuts
+found so far are a linear program in m + 1 unknowns. Users without limits need no D: any group of them costs at least
+its smallest weights, and sorting costs finds the group that costs least. So one pass is a sort and a product of n by m,
+and the answer is a mixture of few groups. As one linear program OW has a row for each k and user, n^2 in all.
 
 Rounding: prices are moved into the dual feasible set before they bound anything, and the gate proves the answer by
 these. With weights n..1 and demands over four decades of 4 (8) resources, 1,000, 10,000 and 100,000 users take .04, .1
@@ -70,12 +74,13 @@ class _CuttingPlanes:
         level = float(program.point(np.zeros(len(program.pairs))).level(term.share))
         self.per_task = (c if c.ndim == 1 else c[:, 0]) / (instance.weights * level)
         v = term.factor * padded(term.ranks or (), instance.n_users)
-        self.unit = level * float(v.sum())
+        self.unit = level * float(v.sum())  # of values, and so of prices; HiGHS's tolerances are absolute
         self.v = v / v.sum()
         self.smallest = np.cumsum(self.v[::-1])
         self.loads: Float = program.pairs.loads / self.per_task  # (n_resources, n_users), of a unit of level
         self.usable = program.usable
         self.low, high = program.low * self.per_task, program.high * self.per_task
+        # who needs a resource that is wholly reserved stays at 0, at prices that need not be infinite
         closed = (self.loads[program.usable <= 0] > 0).any(axis=0)
         high = np.where(closed, 0.0, high)
         self.lower_bounds_conflict = bool(
@@ -85,6 +90,8 @@ class _CuttingPlanes:
         bounds = np.concatenate([self.low, high[np.isfinite(high)]])
         self.top = float(bounds.max(initial=0.0))  # above it only users without limits count (4.12, 3)
         self.high = np.where(np.isinf(high), self.top, high)
+        # equal prices at which every group costs at least twice its weights: strictly inside 4.12, 3, as `_feasible`
+        # needs
         cost, weights = np.cumsum(np.sort(self.loads[:, self.free].sum(axis=0))), self.smallest[: len(self.free)]
         inside = 2.0 * float((weights / cost).max(initial=0.0))
         self.inside, self.more = np.full(len(self.usable), inside), inside * cost - weights
@@ -95,6 +102,7 @@ class _CuttingPlanes:
         self.prices: Float = np.zeros(len(self.usable))
         self.best: Float = np.zeros(len(self.usable))
         self.bound = np.inf
+        # first cuts, without which the program is unbounded below: D at the bounds, and the group of all
         self._add_levels(self.low)
         if self.top > 0:
             self._add_levels(self.high)
@@ -113,6 +121,7 @@ class _CuttingPlanes:
 
     def _add(self, column: Float | Bool, of_gain: float, right: float) -> None:
         """Add the row of levels, or of a group's users, unless it is there."""
+        # if equal rows were new ones, the end would be seen by the gap alone: 1e-9 instead of 1e-13, at twice the CPU
         if not any(column.dtype == one.dtype and np.array_equal(column, one) for one in self.columns):
             self.rows.append(np.append(self.loads @ column, of_gain))
             self.right.append(right)
@@ -121,9 +130,10 @@ class _CuttingPlanes:
     def solve(self) -> bool:
         """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
         rows, right = np.array(self.rows), np.array(self.right)
+        # rows are divided by the size of their coefficients: those of a group of one user and of all differ by decades
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, TINY))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
-        found: Any = optimize.linprog(  # type: ignore[call-overload]
+        optimum: Any = optimize.linprog(  # type: ignore[call-overload]
             np.append(self.usable, 1.0),
             A_ub=-rows / size[:, None],
             b_ub=-right / size,
@@ -131,10 +141,11 @@ class _CuttingPlanes:
             method="highs",
             options=TIGHT["SCIPY"],
         )
-        if found.x is None:
+        if optimum.x is None:
             return False
-        self.prices = np.maximum(found.x[:-1], 0.0)
-        mix = np.maximum(-found.ineqlin.marginals, 0.0) / size
+        self.prices = np.maximum(optimum.x[:-1], 0.0)
+        # the multiplier of a cut is the part of its response in the answer
+        mix = np.maximum(-optimum.ineqlin.marginals, 0.0) / size
         self.levels = np.sum([m * one for m, one in zip(mix, self.columns, strict=True) if m > 0], axis=0)
         return True
 
@@ -157,9 +168,10 @@ class _CuttingPlanes:
             bound = float(prices @ self.usable) + gain
             if bound < self.bound:  # False for NaN
                 self.bound, self.best = bound, prices
+            # else the program's own prices decide whether it is optimal: without them 34 of 60 small pools had no proof
             if len(self.rows) > rows:
                 break
-        value = float(np.sort(self.levels) @ self.v)
+        value = float(np.sort(self.levels) @ self.v)  # of a mixture that fits, so a lower bound
         return len(self.rows) > rows and not self.bound - value <= GAP * self.bound
 
     def _feasible(self, prices: Float) -> tuple[Float, list[Indices]]:
@@ -174,7 +186,7 @@ class _CuttingPlanes:
         cost = np.cumsum(cost[order])
         short = self.smallest[: len(order)] - cost
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(short > 0, short / (short + self.more), 0.0)
+            part = np.where(short > 0, short / (short + self.more), 0.0)  # (G - A) / (B - A), ``more`` being B - G
         most = float(part.max(initial=0.0))
         groups = [order[: k + 1] for k in {int(part.argmax()), int(short.argmax())}] if most > EPS else []
         return prices + most * (self.inside - prices), groups

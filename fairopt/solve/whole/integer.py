@@ -1,7 +1,20 @@
 """Whole tasks on individual servers by mixed-integer programs; their optimality rests on the MIP solver.
 
-Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: first the largest level, then
-the largest number of users above it, whoever these are.
+With x_js the whole tasks of user j on server s, each tier is
+
+    max f(x)   subject to   sum_j d_jsi x_js <= C_si for each single server,   bounds, constraints and earlier tiers.
+
+Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: first the largest level z, then,
+with a binary b_j for being above it, the largest number of users above, whoever these are. Which ones is left open, as
+the next level may be larger with others, so that floors are functions of the binaries. To raise the smallest share step
+by step instead (Parkes et al. 2015) may end at (5, 0) where leximin is (1, 1).
+
+Why not leximin of divisible levels: whole levels are counts, ties are usual, and multipliers do not exist. What breaks
+in a MIP solver is scale: it tolerates small parts of a task as 0 or 1, errs where binaries have coefficients of 1e-7,
+and drops entries below 1e-9. Hence bounds on a task's part (`_Steps.lowest`), a unit in which levels that differ by
+1e-6 differ by 1e-3, and no more than 1e8 tasks on a server. HiGHS's presolve has reported infeasible what the step
+before had a point of, so that it is asked again without. The bound that certificates state is the divisible optimum's;
+that no whole answer is better is HiGHS's word.
 """
 
 from __future__ import annotations
@@ -47,10 +60,12 @@ class WholeModel(ConeModel):
     """
 
     def __init__(self, program: Program) -> None:
+        # 3 tasks as 2.9999999999 are 3
         program.low = np.ceil(program.low * (1 - SAME))
         program.high = np.floor(program.high * (1 + SAME))
         super().__init__(program)
         check()
+        # a row of q servers holds q floors, not the floor of q: each server has capacities of its own
         self.capacity = self._each_within(program.usable_rows)
 
     def in_unknowns(self, solver: str | None) -> Model:
@@ -151,6 +166,7 @@ class IntegerSearch:
                     form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)
+                    # by 1e-9 of it: no task changes it by so little, and HiGHS's tolerance is less
                     self.kept.append(form >= best - SAME * max(abs(best), 1.0))
         except _Stopped:
             pass
@@ -181,7 +197,7 @@ class IntegerSearch:
             self._stop(f"{self.title} found no answer ({attempt.status})", what)
         for variable in problem.variables():
             if variable.attributes["integer"] or variable.attributes["boolean"]:
-                variable.save_value(np.rint(variable.value))
+                variable.save_value(np.rint(variable.value))  # HiGHS gives integers to 1e-9
         self.found = model.placement()
         if attempt.status == "user_limit":
             stats = getattr(problem.solver_stats, "extra_stats", None)  # there are none of a subprocess
@@ -221,14 +237,14 @@ class IntegerSearch:
             floor = floor + (least if above is None else cp.multiply(least - needs, above))
             higher = cp.Variable(n, boolean=True)
             floor = floor + cp.multiply(more - least, higher)
-            counts.append(higher <= (steps.reach > z * (1 + SAME)))
+            counts.append(higher <= (steps.reach > z * (1 + SAME)))  # who cannot be above it needs no branching
             if above is not None:
                 counts.append(higher <= above)
             enough = steps.amount / steps.unit >= floor / steps.unit
             self.kept = [*before, *counts, enough]
             self._maximise(cp.sum(higher), what := f"{name}users above level {k} of whole tasks")
             count, fewer_than = round(float(np.sum(higher.value))), count
-            if count == fewer_than:
+            if count == fewer_than:  # nobody is at the level that was the largest of the smallest
                 self._stop(f"{self.title} contradicts itself", what)
             counts.append(cp.sum(higher) >= count)
             self.kept = [*before, *counts, enough]

@@ -61,7 +61,7 @@ class WholeTasks:
         self.servers = Servers(usable, 0.5 * slack(instance, usable))  # half, so that sums of floats stay within it
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
-        self.most = np.floor(program.high * (1 + SAME))
+        self.most = np.floor(program.high * (1 + SAME))  # a limit of 2.9999999999 is 3
         self._requests: dict[tuple[int, int], Request] = {}
         if placement is not None:
             for user, server in np.argwhere(placement).tolist():
@@ -127,6 +127,7 @@ class WholeTasks:
         """Place up to ``count`` tasks of a request by best fit; return their number."""
         placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())
         while most - placed >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
+            # all that fit at once: of 1e12 small tasks none is placed by itself
             some = max(min(int(most - placed), self.servers.how_many(request, server)), 1)
             self._take(user, server, some)
             placed += some
@@ -195,6 +196,7 @@ def rounded(program: Program, tasks: Float, key: Callable[[Float], Any], clock: 
         return np.zeros((program.given.n_users, int(program.given.counts.sum())))
     by_row = program.expand(tasks)[program.active]
     totals = by_row.sum(axis=1)
+    # a solver's 2.9999999 are 3 tasks, and `low` and `high` hold in whole tasks
     down = np.maximum(np.floor(totals + FROM_WHOLE), np.ceil(program.low * (1 - SAME)))
     down = np.minimum(down, np.floor(program.high * (1 + SAME)))
     best = _interleaved_first(program, tasks)
@@ -222,7 +224,7 @@ def _starts(program: Program, by_row: Float, down: Float, clock: Clock) -> Itera
     room = usable + 0.5 * slack(instance, usable)  # as in `WholeTasks`
     for part in EVEN:
         each = np.floor(part * by_row / instance.counts + FROM_WHOLE)
-        each[each @ instance.counts > down] = 0.0  # by `FROM_WHOLE`
+        each[each @ instance.counts > down] = 0.0  # by `FROM_WHOLE`: more than all tasks rounded down
         yield _within(room, np.repeat(each, instance.counts, axis=1), needs)
     yield _within(room, _at_the_root(program, usable, needs, down, clock), needs)
 
@@ -298,7 +300,7 @@ def _interleaved_first(program: Program, tasks: Float, sign: int = 1) -> Float:
 
     def order(j: int, held: float) -> tuple[bool, float, int]:
         """The sort key: users below a lower bound first, then by decreasing remainder."""
-        return held >= low[j], round(held - float(total[j]), 9), j
+        return held >= low[j], round(held - float(total[j]), 9), j  # rounded, so that ties go to the first user
 
     waiting = [order(j, held) for j, held in enumerate(whole.totals.tolist())]
     heapq.heapify(waiting)

@@ -1,4 +1,13 @@
-"""Individual servers that hold whole tasks: their free capacity, and placement rules."""
+"""Individual servers that hold whole tasks: their free capacity, and placement rules.
+
+A task fits on a server if ``free_i >= d_i`` for every resource i that it needs, with a tolerance in the capacity: ten
+tasks of 0.1 sum to 0.9999999999999999, and three to 0.30000000000000004, so that a capacity of 0.3 must count as a
+little more. The tolerance is added once to the capacity, not at each test, so that it is not spent several times.
+
+Free units are kept twice: as lists for a test of one server, by resource in arrays for a test of all (single elements
+of arrays are slow in Python). Rounding of ``free - d + d`` could grow over many tasks; a server that is empty again has
+exactly its capacity. Ties of rules are decided on numbers rounded to 9 digits, then by the first server.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +51,7 @@ class Servers:
         self._room = [row[:] for row in self._whole]  # free units, for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all servers
         has = self.capacities > 0
+        # one over the capacity, over the number of resources: the mean of free parts, for best fit and least loaded
         self._parts = np.divide(1.0, self.capacities * has.sum(axis=1)[:, None], out=np.zeros(has.shape), where=has).T
         self._tasks = [0] * self.n_servers
 
@@ -72,7 +82,7 @@ class Servers:
     def fitting(self, request: Request) -> Bool:
         """The servers on which one more task fits, shape (n_servers,)."""
         (i, units), *others = request.needs
-        mask = np.asarray(self._columns[i] >= units)
+        mask = np.asarray(self._columns[i] >= units)  # by resource: most tasks need few of them
         for i, units in others:
             mask &= self._columns[i] >= units
         if request.allowed is not None:
@@ -130,7 +140,7 @@ class Servers:
     def take_all(self, request: Request, rule: str | Placement, tasks: int) -> list[int] | None:
         """Start equal tasks together, each placed after those before it; their servers, or None if they do not fit."""
         most = self.most_of(request)
-        if most.sum() < tasks:
+        if most.sum() < tasks:  # before anything is placed
             return None
         rows: list[int] = []
         if rule != "first-fit":
@@ -156,7 +166,7 @@ class Servers:
         if self._tasks[row]:
             self._change(request, row, 1)
         else:
-            self._room[row] = self._whole[row][:]
+            self._room[row] = self._whole[row][:]  # what adding and subtracting rounds would grow over a long run
             self._columns[:, row] = self._whole[row]
 
     def _change(self, request: Request, row: int, by: int) -> None:

@@ -146,7 +146,7 @@ def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others:
     assert audit.returncode == 0 and json.loads(audit.stdout)["findings"][0]["property"] == "calm"
     written = run(others, "solve", "pool.json", "-p", "drf", "--metrics", "out.txt")
     assert written.returncode == 0 and (others / "out.txt").read_text() == "tasks 8"
-    wrong = run(others, "solve", "pool.json", "--metrics", "out.prom")
+    wrong = run(others, "solve", "pool.json", "--metrics", "out.csv")
     assert wrong.returncode == 2 and "give a name that ends in" in wrong.stderr and ".txt" in wrong.stderr
     program = f"import sys; sys.path.append({str(others)!r}); import fairopt as fo; print(fo.report.schema({FORMAT!r}))"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ The names for packages that report on answers:
 * A `Table` of a `Column` for each number: `numbers`, `percents` and `signed` write its cells; `unusual` leaves out what
   is the same everywhere; `short_titles` and `scarcest_first` are headers and their order. `amount` is for sentences.
 * `outcome`: the `Outcome` of a policy; `mechanisms`: policies by name.
-* `in_use`, `percent_in_use` and `FULL`: what is in use, in sentences.
+* `in_use` and `percent_in_use` say what is in use, in sentences; up to `FULL`, what is left over counts as none.
 * `check_output`: whether a file can be written, before anything is solved.
 
 The files:

@@ -1,4 +1,4 @@
-"""Print the lowest version of each dependency and extra of both distributions, as constraints that pip takes with -c."""
+"""Print the lowest version of each dependency and extra of both distributions, as constraints that pip takes."""
 
 import re
 import tomllib

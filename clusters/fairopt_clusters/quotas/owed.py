@@ -33,10 +33,11 @@ from fairopt_clusters.quotas.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt_clusters.quotas.namespaces import local_queues_of, read_fixed
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.present import limits_of, resource_quotas_of
-from fairopt_clusters.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words, to_csv
+from fairopt_clusters.quotas.quota import Quota, is_cpu, is_memory, same_unit, step_of, steps_in_words, to_csv
 from fairopt_clusters.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt_clusters.quotas.whole_tasks import WholeAnswer, whole_answer
+from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.kubernetes.objects import PODS, PodSpec
 from fairopt_clusters.read.slurm.devices import is_slice
 

@@ -90,26 +90,6 @@ def steps_in_words(resources: Sequence[tuple[str, str]], whole_cores: bool = Fal
     return ", ".join(sorted(found))
 
 
-def matching(name: str, known: Iterable[str]) -> str | None:
-    """The one of some names of resources that is meant: the name, or the only one with the same last part.
-
-    Two different domains are two resources.
-
-    Examples
-    --------
-    >>> matching("gpu", ["cpu", "nvidia.com/gpu"]), matching("gpu", ["amd.com/gpu", "nvidia.com/gpu"])
-    ('nvidia.com/gpu', None)
-    >>> matching("amd.com/gpu", ["cpu", "nvidia.com/gpu"])
-    """
-    names = [*known]
-    if name in names:
-        return name
-    domain, _, last = name.rpartition("/")
-    parts = [(one, *one.rpartition("/")[::2]) for one in names]
-    alike = [one for one, other, end in parts if end == last and not ("." in domain and "." in other)]
-    return alike[0] if len(alike) == 1 else None
-
-
 def same_unit(quota: Quota, unit: str) -> float:
     """The amount of a quota in another unit; a missing unit is taken as the same."""
     if unit in ("", quota.unit) or not quota.unit:

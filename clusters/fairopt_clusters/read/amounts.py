@@ -11,7 +11,6 @@ from pydantic import AfterValidator, PlainValidator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import in_units, quantity, quantity_at, shown
-from fairopt_clusters.quotas.quota import matching
 
 _NAMES = {"vcore": "cpu", "vcores": "cpu", "memory-mb": "memory", "mem": "memory"}
 NAME = "capacity"  # of the server that has a given one
@@ -35,6 +34,26 @@ def quantities(given: Any, place: str) -> dict[str, float]:
         raise InvalidInstance(f"{place} is {shown(given)}; give amounts by resource, as cpu: 8")
     named = [(usual(str(name)), quantity_at(value, f"{place}.{name}")) for name, value in given.items()]
     return {name: in_units(amount, name) for name, amount in named}
+
+
+def matching(name: str, known: Iterable[str]) -> str | None:
+    """The one of some names of resources that is meant: the name, or the only one with the same last part.
+
+    Two different domains are two resources.
+
+    Examples
+    --------
+    >>> matching("gpu", ["cpu", "nvidia.com/gpu"]), matching("gpu", ["amd.com/gpu", "nvidia.com/gpu"])
+    ('nvidia.com/gpu', None)
+    >>> matching("amd.com/gpu", ["cpu", "nvidia.com/gpu"])
+    """
+    names = [*known]
+    if name in names:
+        return name
+    domain, _, last = name.rpartition("/")
+    parts = [(one, *one.rpartition("/")[::2]) for one in names]
+    alike = [one for one, other, end in parts if end == last and not ("." in domain and "." in other)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def usual(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairopt.io import Notes, in_units
-from fairopt_clusters.quotas.quota import matching
+from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.gpus import with_parts_of_gpus
 from fairopt_clusters.read.kubernetes.kueue import read_kueue

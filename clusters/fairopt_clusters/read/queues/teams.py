@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import Notes
-from fairopt_clusters.quotas.quota import matching
+from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.queues.tree import ALL, QueueTree
 from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users, fitting, guarantees_of, members_of
 

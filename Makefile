@@ -4,6 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := $(VENV)/lowest
+ALONE := $(VENV)/alone
 DEMO_STAMP := $(VENV)/.fairopt-demo-installed
 STAMP := $(VENV)/.fairopt-installed
 DOCS_STAMP := $(VENV)/.fairopt-docs-installed
@@ -19,7 +20,7 @@ RELATIVE := for folder in $(VENV)/lib/python*/site-packages; do echo ../../../..
   echo ../../../../clusters > "$$folder/_editable_impl_fairopt_clusters.pth"; done
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 
-.PHONY: help demo test foreign coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
+.PHONY: help demo test alone foreign coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -33,6 +34,10 @@ demo: $(DEMO_STAMP) ## compare policies on a small cluster; pictures go to demo-
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
+
+alone: $(ALONE)/.installed ## tests of fairopt where fairopt-clusters is not installed, in .venv/alone
+	@echo "== tests of fairopt alone (pytest, $(WORKERS) workers)"
+	@$(ALONE)/bin/python -m pytest -q -n $(WORKERS) --dist=loadfile $(or $(TESTS),tests fairopt)
 
 # It sets up an environment of its own in the copy, as that user.
 foreign: $(DEMO_STAMP) ## tests (TESTS=..., or all) as another user, in a folder with a space, LANG=C, no HOME, one core
@@ -133,4 +138,12 @@ $(STAMP): $(DEMO_STAMP)
 $(DOCS_STAMP): $(STAMP)
 	@echo "== installing what builds the documentation into $(VENV)"
 	@$(INSTALL) '.[docs]' $(CLUSTERS) && $(RELATIVE)
+	@touch $@
+
+# fairopt without fairopt-clusters, and what its tests need.
+$(ALONE)/.installed: $(STAMP) pyproject.toml
+	@echo "== installing fairopt alone into $(ALONE)"
+	@$(BIN)/python -m venv --clear $(ALONE)
+	@$(ALONE)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@for folder in $(ALONE)/lib/python*/site-packages; do echo ../../../../.. > "$$folder/_editable_impl_fairopt.pth"; done
 	@touch $@

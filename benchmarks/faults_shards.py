@@ -119,7 +119,6 @@ IN_PLACE = (
 SPREAD = "parts = [users[k::4] for k in range(4)]"
 TOLD = "told(lambda: ask(source={source}, client=client))"
 EMPTY = "cluster.scale(0)\nwhile client.nthreads(): time.sleep(0.1)\n"
-BLOCKS = "import dask.array as da\nblocks = da.from_array(users, chunks=(10_000, 4))\n"
 
 
 def _signal(at: str, signal: str = "SIGSTOP", count: int = 1, source: str = "parts") -> str:
@@ -130,9 +129,6 @@ def _signal(at: str, signal: str = "SIGSTOP", count: int = 1, source: str = "par
 FAULTS: dict[str, Fault] = {
     "a .npy file is cut short, FDS": _changes("os.truncate('a.npy', 4096)"),
     "a .npy file is cut short, DRF": _changes("os.truncate('a.npy', 4096)", policy="fo.DRF()"),
-    "rows of a memory map are cut short": _changes(
-        "os.truncate('a.npy', 4096)", source="np.load('a.npy', mmap_mode='r')[1:]"
-    ),
     "a .npy file is cut short under bounds": _changes(
         "os.truncate('a.npy', 4096)", policy="fo.Policy(fo.AlphaFair(2), [fo.MaxTasks(9.0)])"
     ),
@@ -156,9 +152,6 @@ FAULTS: dict[str, Fault] = {
     "a worker is stopped, shards of Parquet": _cluster(_signal("judge", source='"t.parquet"')),
     "all workers are stopped, a time limit": _cluster(
         _signal("judge", count=2, source="parts, time_limit=10"), "time limit"
-    ),
-    "tasks(k) on a cluster without workers": _cluster(
-        f"{BLOCKS}a = ask(source=blocks, client=client)\n{EMPTY}told(lambda: a.tasks(1))", "no workers"
     ),
     "a cluster without workers from the start": _cluster(
         f"{EMPTY}{SPREAD}\n{TOLD.format(source='parts')}", "no workers"

@@ -20,6 +20,7 @@ import fairopt as fo
 Expression = Any
 UNKNOWN = "?"  # as in `fuzz_verdicts`, which imports this module
 MISSED = 2e-6  # of the unit: an answer that is worse by more is wrong
+NOISE = 1e-9  # of what the objective changes to other points: the tolerance of solvers, also at nearly no tasks
 
 
 def _spread(n: int) -> Any:
@@ -200,10 +201,12 @@ def missed(draw: Draw, answer: Any) -> str:
         short = there - got
         half, slope = abs(got - value(tasks / 2)), abs(got - value(tasks * (1 - 1e-4))) / 1e-4
         unit = min(half, slope if slope >= half else max(slope, got - value(2 * tasks)))
-        hidden = 1e-13 * objective.size(tasks)  # differences within the reference's own rounding count as none
-        if unit <= max(hidden, 1e-7 * abs(got - value(0 * tasks + 1))):  # it is flat, or these are nearly no tasks
-            alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
-            others = np.minimum(alone, limits) / len(tasks), np.zeros(len(tasks))
-            changes = [abs(got - value(other)) for other in others]
-            unit = next((change for change in changes if change > hidden), abs(short))
-    return "" if short <= MISSED * unit + hidden else f"worse: {short:.2e}, {short / unit:.1e} of the unit"
+        alone = np.min(np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0), axis=1)
+        parts = np.minimum(alone, limits) / len(tasks)
+        changes = [abs(got - value(other)) for other in (parts, 0 * tasks, 0 * tasks + 1, *np.diag(parts))]
+        changes = [change for change in changes if np.isfinite(change)]
+        # differences within the rounding of values, or the tolerance of solvers, count as none
+        noise = max(1e-13 * objective.size(tasks), NOISE * max(changes, default=0.0))
+        if unit <= noise:  # it is flat, or these are nearly no tasks
+            unit = next((change for change in changes if change > noise), abs(short))
+    return "" if short <= MISSED * unit + noise else f"worse: {short:.2e}, {short / unit:.1e} of the unit"

@@ -237,7 +237,8 @@ def test_a_proof_by_a_second_solve_is_stopped(monkeypatch: pytest.MonkeyPatch) -
     assert work()[0] < 1e-6
     assert (clock := Clock(60.0)).run(work) == (np.inf, "")
     assert asked == [("CLARABEL", clock.hard)]
-    assert Clock(1e-9, grace=False).run(work) == (np.inf, "")
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: the proof by CLARABEL"):
+        Clock(1e-9, grace=False).run(work)
 
 
 def test_a_search_for_what_conflicts_ends_in_time() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -35,7 +34,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-from fairopt.runtime.tolerances import NOISE, TERM_ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
 
 KEPT = 8  # values of objectives given by expressions, by point
 
@@ -208,12 +207,8 @@ class Objective(Block):
         total = 0.0 if slope is None else slope.hidden
         for factor, one in self._expressed():
             found = None if point.written is None else point.written.rounding(one, point)
-            if found is None:
-                expression = expression_of(one, point)
-                solved = isinstance(expression, cp.Expression) and expression.value is None
-                own = 0.0 if solved or not isinstance(expression, cp.Expression) else rounding_of(expression)
-                found = own + (NOISE if solved else TERM_ROUNDING) * abs(one.value(point))
-                found += TERM_ROUNDING * abs(one._constant(point))
+            if found is None:  # the value is a solver's
+                found = NOISE * abs(one.value(point)) + TERM_ROUNDING * abs(one._constant(point))
             total += 2.0 * factor * found
         return total
 
@@ -303,9 +298,8 @@ class Objective(Block):
         """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers, or
         else to no tasks.
 
-        Of users' expressions each counts if it is beyond rounding (`unit_of`). With variables besides tasks in them the
-        first is half the slope at the best values of these, at most `drop`: scaling such a variable would scale
-        constants of its rows, too.
+        Of users' expressions each counts if it is beyond rounding (`unit_of`). With variables besides tasks in them it
+        is what is proved to change (`fairopt.proof.slopes`): scaling such a variable would scale constants of its rows.
         Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
@@ -313,20 +307,25 @@ class Objective(Block):
         slope = self._slope(point)
         if slope is not None:
             return slope.unit
-        drop, value = self.drop(point), self.value(point)
-        if self.is_known and drop > 0:
-            return drop
 
-        def change(moved: Callable[[float], Point]) -> float:
-            return value - first_finite(lambda part: self.value(moved(part)), 1.0)[1]
+        def towards(part: float) -> float:
+            return self.value(point.towards_typical(part))
 
-        changes = partial(change, point.towards_typical), partial(change, lambda part: point.scaled(1.0 - part))
-        return unit_of(drop, changes, self.rounding(point))
+        return unit_of(lambda part: self.value(point.scaled(part)), towards, self.rounding(point))
 
     def units(self, point: Point) -> tuple[float, float, float]:
         """`unit`, `value` and `rounding` for `in_units`; see `flat`."""
         unit, value, rounding = self.unit(point), self.value(point), self.rounding(point)
         return flat(value, rounding) if unit == 0 and self._is_flat(point) else (unit, value, rounding)
+
+    def hidden(self, point: Point) -> float:
+        """The rounding in `value` at a point if it alone is more than gaps may be, also of what typical tasks change.
+
+        Else 0. Near the only tasks where a norm is 0 the unit is as small as its rounding, but other solvers get there.
+        """
+        unit, value, rounding = self.units(point)
+        unit = max(unit, abs(value - self.value(point.towards_typical(1.0))))
+        return rounding if rounding > GAP_TOLERANCE * unit else 0.0
 
     def _is_flat(self, point: Point) -> bool:
         """Whether 0 is a supergradient at a point for certain."""
@@ -863,11 +862,17 @@ class Slope(NamedTuple):
     hidden: float
 
 
-def unit_of(drop: float, changes: Iterable[Callable[[], float]], rounding: float) -> float:
-    """The unit of gaps: the first of a drop and other changes that is beyond rounding; 0 if none is."""
-    if drop > rounding:
-        return drop
-    return next((found for change in changes if (found := abs(change())) > rounding), 0.0)
+def unit_of(part: Callable[[float], float], towards: Callable[[float], float], rounding: float) -> float:
+    """The unit of gaps of a function of a part of a point, and of a fraction of the way to another: the first of
+    `drop_towards_zero`, the change to the other and that to zero that is beyond rounding; 0 if none is.
+    """
+
+    def changes() -> Iterator[float]:
+        yield drop_towards_zero(part)
+        for moved in (towards, lambda by: part(1.0 - by)):
+            yield abs(part(1.0) - first_finite(moved, 1.0)[1])
+
+    return next((found for found in changes() if found > rounding), 0.0)
 
 
 def drop_towards_zero(value: Callable[[float], float]) -> float:

@@ -1,4 +1,22 @@
-"""The (beta, lambda) plane of fairness and efficiency (Joe-Wong et al. 2013)."""
+"""The (beta, lambda) plane of fairness and efficiency (Joe-Wong et al. 2013).
+
+With q = 1 - beta, ``P = sum_j w_j z_j^q``, the power mean M of exponent q, and the sum S of the shares,
+
+    f = sgn(1-beta) P^(1/beta) S^(lam - q/beta),   log abs(f) = first * log M + second * log m + const.
+
+An increasing transform is concave if beta > 0 and the emphasis l = lam sgn(1-beta) is at least a = abs(q) / beta:
+
+    h = a log M + (l - a) log S.
+
+At l = a it is alpha-fairness with alpha = beta (`AlphaFairPlane`), at beta = 1 the sum. Below, and for beta < 0, it may
+have several local maxima, and the optimum is searched along S (`fairopt.proof.plane_bound`). Propositions 3.8 and 3.9,
+docs/methods/objectives.md.
+
+The majorant bounds h and not f: ``log S`` by its tangent, and for q < 0 ``log P`` by Jensen's inequality with weights
+pi_j proportional to w_j z_j^q, which makes it a sum of logarithms (Bound 7.2, docs/methods/cone.md). Floats: P may
+overflow at large beta, so that everything is in logarithms, and slopes are of shares over their means. Whether l is on
+the edge is decided up to 1e-12, since lam = (1-beta)/beta is rounded.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +105,7 @@ class FairnessEfficiency(Objective):
     @property
     def concave(self) -> bool:
         """Whether an increasing transform of the measure is concave."""
-        return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)
+        return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)  # (1 - beta) / beta is rounded
 
     @property
     def strictly_concave(self) -> bool:
@@ -130,6 +148,7 @@ class FairnessEfficiency(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         alpha_fair = self.beta > 0 and abs(self.emphasis - self.threshold) <= ROUNDING * self.threshold
+        # of one term whose kind knows both: as alpha-fairness or a sum it has methods by prices, and its own value
         kind: Kind = Plane(self)
         if self.beta == 1 or alpha_fair:
             kind = AlphaFairPlane(self, Linear() if self.beta == 1 else Power(self.beta))
@@ -171,7 +190,7 @@ class Plane(Kind):
         if q:
             u, factor = model.split_share(share)
             total = (w * factor) @ u
-        else:  # shares may be zero
+        else:  # shares may be zero, and none is a logarithm of its own
             total = cp.sum(model.share(share)) / model.level(share)
         if q < 0:
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
@@ -179,7 +198,7 @@ class Plane(Kind):
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
         else:
             parts.append(np.log(w.sum()))
-        if measure.emphasis > a or q == 0:
+        if measure.emphasis > a or q == 0:  # at the edge a term of weight 0 would still need S > 0
             parts.append((measure.emphasis - a) * cp.log(total))
         return sum(parts)
 
@@ -197,15 +216,17 @@ class Plane(Kind):
         z = point.share(share) / (w * level)
         total = float(w @ z)
         extra = measure.emphasis - a
-        # log S <= log S0 - 1 + S / S0
+        # log S <= log S0 - 1 + S / S0; linear curves are (S - sum of factors) in Box-Cox form, hence the constants
+        # below
         powers = [Curve(relative, extra * w / total, 0.0, numbers)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
         if q < 0:  # log-sum-exp >= mixture plus entropy
             with np.errstate(divide="ignore"):
                 logs = q * np.log(z) + np.log(w)
-            pi = np.exp(logs - logs.max())
+            pi = np.exp(logs - logs.max())  # without overflow; small parts may vanish, and count as 0
             pi /= pi.sum()
             some = pi > 0
+            # log P >= sum pi_j (q log z_j + log(w_j / pi_j)), and a / q < 0
             entropy = float((pi[some] * (np.log(w[some]) - np.log(pi[some]))).sum())
             powers.append(Curve(relative, a * pi, 1.0, numbers))
             constant += a / q * entropy
@@ -230,6 +251,7 @@ class Plane(Kind):
         each, log_w, log_weight = list[tuple[Curve, Common]](), np.log(weights), float(np.log(weights.sum()))
 
         def add(part: float, log_mean: float, alpha: float, parts: Float) -> None:
+            # per mean: P and its slopes may overflow where their ratio is of size 1
             relative = np.full(len(weights), np.exp(-log_mean))
             each.append((Curve(relative, part * weights / weights.sum(), alpha), Common(parts, 1.0 - alpha)))
 
@@ -243,13 +265,14 @@ class Plane(Kind):
     def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:
         """Logarithms of |f|, P and S."""
         beta, q = self.measure.beta, 1.0 - self.measure.beta
-        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))
+        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))  # as 0^0 = 1
         log_total = float(log_sum_exp(log_z, weights))
         return log_p / beta + (self.measure.lam - q / beta) * log_total, log_p, log_total
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
         """Along the curve ``lam = (1-b)/b`` if alpha changes."""
         b, q = self.measure.beta, 1 - self.measure.beta
+        # f = sgn P^(1/b) S^extra: df / f = dP / (b P) + extra dS / S, and along the curve b and extra change too
         extra, power, total = self.measure.lam - q / b, float((w * z**q).sum()), float(w @ z)
         d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
         d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
@@ -264,13 +287,14 @@ class Plane(Kind):
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         """The logarithm of bound / value, per unit of the emphasis on total shares."""
+        # h(t z) = h(z) + l log t: a gap of g is worth a factor of e^g on all shares
         return (bound - value) / self.measure.emphasis
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:
         """The fraction of the total share equivalent to the measure; of the measure itself if the emphasis is 0."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs([self.value(share, best), self.value(share, point)]))
-        logs = logs * (1 if self.measure.beta < 1 else -1)
+        logs = logs * (1 if self.measure.beta < 1 else -1)  # for beta > 1 values are negative: larger is worse
         if not np.isfinite(logs).all():
             return 1.0
         # gaps are of the logarithm, possibly divided by the emphasis
@@ -307,6 +331,7 @@ class AlphaFairPlane(Plane):
         """For the sum of powers ``V = (1-b) F``: ``sgn(1-b) V^(1/b)``. At b = 1, for the sum S: ``W S^lam``."""
         beta, lam = self.measure.beta, self.measure.lam
         with np.errstate(all="ignore"):  # the value may overflow
+            # V is the sum of powers times 1 / (1 - b), S at b = 1; and the derivative by it
             if beta == 1:
                 return float(weight * np.float64(value) ** lam), float(weight * lam * np.float64(value) ** (lam - 1.0))
             measure = np.sign(1.0 - beta) * np.float64((1.0 - beta) * value) ** (1.0 / beta)

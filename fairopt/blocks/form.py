@@ -1,7 +1,14 @@
 """Objectives on an instance as numbers: concave functions of each user's share, and sorted shares.
 
+    unit * (sum_curves sum_j f_j boxcox(c_j x_j; 1 - alpha) + sum_ranked f sum_k v_k z_(k) + constant) + shift.
+
 If all terms are of these two kinds, a `Form` is the objective. Otherwise it is a majorant (Bound 7.2): an upper bound,
-tight at one point, whose maximum over a box is known in closed form.
+tight at one point, whose maximum over a box is known in closed form. Proofs read forms and never the class of an
+objective, so that a new one that writes its form needs no bound of its own.
+
+Floats: the sum in brackets is near 1, and unit and shift, which may be 1e300 at large alpha, are applied last, or not
+at all: gaps are relative. Mixtures of weights must be tight at the point, and so may exchange weights only between
+shares that tie; which tie floats do not say, hence a relative ``tie``.
 """
 
 from __future__ import annotations
@@ -43,6 +50,7 @@ class Curve(_OfNumbers):
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
         with np.errstate(divide="ignore"):
+            # a user without weight has no value either, where the logarithm of no share is minus infinity
             return np.where(self.factor == 0, 0.0, self.factor * boxcox(share, 1.0 - self.alpha))
 
     def slopes(self, share: Float) -> Float:
@@ -78,7 +86,7 @@ class Sorted(_OfNumbers):
         """The permutation of v with the largest weight on the user of the smallest reach."""
         v = np.zeros(len(reach))
         given = min(len(reach), len(self.v))
-        v[np.argsort(reach)[:given]] = self.v[:given]
+        v[np.argsort(reach)[:given]] = self.v[:given]  # without costs all are at their limits
         return v * self.factor
 
     def cheapest(self, cost: Float, low: Float, high: Float) -> Float:
@@ -96,6 +104,7 @@ class Sorted(_OfNumbers):
         v = padded(self.v, n) * self.factor
         order = np.argsort(share, kind="stable")
         ordered = share[order]
+        # groups of users in a chain of near ties; inside one any mixture of its weights is tight, up to the ties' width
         starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > tie * np.abs(ordered[1:])]))
         theta = v.copy()
         for first, end in zip(starts, [*starts[1:], n], strict=True):
@@ -109,7 +118,7 @@ class Sorted(_OfNumbers):
 
 def _matched(v: Float, wanted: Float, pinned: Bool) -> Float:
     """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum."""
-    missing = v.sum() - wanted.sum()
+    missing = v.sum() - wanted.sum()  # the sums have to be equal, and who is at a limit may cost less than it is paid
     if missing > 0 and pinned.any():
         wanted = wanted + np.where(pinned, missing / pinned.sum(), 0.0)
     return majorised(v, wanted)
@@ -127,7 +136,7 @@ class Form:
 
     def plus(self, other: Form, times: float) -> Form:
         """The sum with a multiple of another form, in natural units."""
-        factor = times * other.unit
+        factor = times * other.unit  # the unit and shift of the other form go into its terms: this one's stay
         return replace(
             self,
             curves=self.curves + tuple(replace(curve, factor=curve.factor * factor) for curve in other.curves),

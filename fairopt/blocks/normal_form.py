@@ -1,7 +1,19 @@
 """The normal form of objectives: a sum of terms, each a multiple of a function (a `Kind`) of one share.
 
+    f(x) = sum_t factor_t kind_t(s^t(x)),   s^t_j = c_j x_j of user j, or of a team, or above a base; z_j = s_j / w_j
+
+    Linear    sum_j s_j                                     Ranked    sum_k v_k z_(k), v_1 >= v_2 >= ... >= 0
+    Power     sum_j w_j z_j^(1-alpha) / (1-alpha)           Order     leximin, whose value is z_(1)
+    Spread    minus a sum of convex powers                  Plane     fairness and efficiency (`efficiency`)
+
 A block returns its terms; value, CVXPY expression, solver form, majorant and derivatives follow from these. Dispatch
-reads properties of terms (`Term.alpha`, `Term.ranks`, `Term.is_order`, ...), never the class of an objective.
+reads properties of terms (`Term.alpha`, `Term.ranks`, `Term.is_order`, ...), never the class of an objective. So a
+multiple, a sum and a named notion of the same kind are solved and proved alike, and a user's kind beside them.
+
+Floats: tolerances of solvers are absolute, hence a ``solver_form``: shares relative to the max-min level, and for alpha
+above 1 the logarithm of a sum of exponentials, since ``z^-19`` has no usable scale. Values in natural units may
+overflow at large alpha, where certificates still compare means (`Power.relative_gap`). Near alpha = 1 the form is
+Box-Cox (`fairopt.blocks.form`). The mathematics is in docs/methods/objectives.md, chapter 3.
 """
 
 from __future__ import annotations
@@ -28,7 +40,7 @@ from fairopt.runtime.lazy import cp
 # Number of users times steps of ordered weights above which a sorting network replaces sums of smallest entries (300
 # users, all weights different: 5 s and 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
-LARGEST = 1e6  # alpha
+LARGEST = 1e6  # alpha: the rounding of a level is alpha times as much of its power, 2e-10 there
 ALLOWED = "give Linear(), Power(alpha), Ranked(weights), Order(), or a direct subclass of Kind"
 
 
@@ -117,8 +129,8 @@ class Kind:
 
     def marginal(self, share: Any, instance: Instance) -> Marginal | None:
         """Its derivatives by the tasks of each user, if it is a sum of one concave function per user."""
-        found = self.curve(share, instance)
-        return None if found is None else PowerMarginal([found])
+        curve = self.curve(share, instance)
+        return None if curve is None else PowerMarginal([curve])
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
         """Its derivatives at logarithms of shares per weight, in natural units; None if it is not differentiable."""
@@ -188,6 +200,7 @@ class Linear(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The sum itself."""
+        # sum c x / level = sum of boxcox(c x / level; 1) + n, less what bases take
         level, numbers = point.unweighted_level(share), share._numbers(point.instance)
         base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
         relative = numbers.per_task / level  # a sum over teams is one over users
@@ -239,7 +252,7 @@ class Power(Kind):
     def _natural(self, level: float, total_weight: float) -> tuple[float, float]:
         """Unit and shift: natural value = unit * (mean of Box-Cox of the relative shares) + shift."""
         power = 1.0 - self.alpha
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # an infinite unit leaves the gap, which is relative, as it is
             unit = float(total_weight * np.float64(level) ** power)
         return unit, unit / power if power else float(total_weight * np.log(level))
 
@@ -250,8 +263,9 @@ class Power(Kind):
     def _mean_power(self, share: Share, model: Model, as_sum: bool = False) -> cp.Expression:
         """The weighted mean, or mean times number, of ``z^(1-alpha)/(1-alpha)`` (log z at 1) of relative shares z."""
         total = model.weights_of(share).mean() if as_sum else model.weights_of(share).sum()
-        u, factor = model.split_share(share)
+        u, factor = model.split_share(share)  # z = level * factor * u, with u near 1 at the estimated optimum
         mean = model.weights_of(share) / total
+        # z = factor u: powers of the factor are numbers of a program, and powers of u near 1
         if self.alpha == 1:
             return mean @ cp.log(u) + mean @ np.log(factor)
         power = 1.0 - self.alpha
@@ -301,6 +315,7 @@ class Power(Kind):
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         power, log_weight = 1.0 - self.alpha, float(np.log(weights.sum()))
+        # dV / dM of V = W M^(1-alpha) / (1-alpha) is W M^-alpha, for the power mean M
         if power:
             log_mean = (float(log_sum_exp(power * log_z, weights)) - log_weight) / power
         else:
@@ -310,7 +325,7 @@ class Power(Kind):
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
         """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit at most that."""
         alpha = simple_fraction(self.alpha)
-        if not alpha:
+        if not alpha:  # no fraction of small numbers: powers would have no polynomial
             return None
         a, b = alpha.as_integer_ratio()
 
@@ -324,7 +339,7 @@ class Power(Kind):
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """The logarithm of the ratio of the bound on the weighted power mean to its value."""
         power = 1.0 - self.alpha
-        if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
+        if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares: Box-Cox is below 1 / (alpha - 1)
             return np.inf
         return log_inverse_boxcox(bound, power) - log_inverse_boxcox(value, power)
 
@@ -333,6 +348,7 @@ class Power(Kind):
         value = self.majorant(share, point).value(point)
         if not value > -np.inf:  # a share of 0 at alpha >= 1: the power mean is 0 too
             return 1.0
+        # as parts of the power mean: 1 - e^-(gap + log of the ratio)
         lost = self.relative_gap(self.majorant(share, best).value(best), value, share, point)
         return -float(np.expm1(-gap - max(lost, 0.0)))
 
@@ -363,7 +379,7 @@ class Ranked(Kind):
 
     def steps(self, n_users: int) -> list[tuple[int, float]]:
         """``(k, v_k - v_{k+1})`` where the weights decrease, for n users."""
-        v = np.zeros(n_users + 1)
+        v = np.zeros(n_users + 1)  # with v_(n+1) = 0: sum_k (v_k - v_(k+1)) S_k (Proposition 3.6)
         given = min(len(self.ranks), n_users)
         v[:given] = self.ranks[:given]
         drop = v[:-1] - v[1:]
@@ -373,6 +389,7 @@ class Ranked(Kind):
         """The same in units of the max-min level and of the sum of weights."""
         if len(self.ranks) == 1:
             return cp.min(model.relative_share(share))
+        # so that the optimum is about 1, whatever the weights sum to
         unit = model.level(share) * sum(self.ranks[: len(model.weights_of(share))])
         return self.expression(share, model) / unit
 
@@ -380,7 +397,7 @@ class Ranked(Kind):
         levels = point.share(share) / point.weights_of(share)
         if len(self.ranks) == 1:
             return float(self.ranks[0] * levels.min(initial=np.inf))
-        v = np.asarray(self.ranks[: len(levels)])
+        v = np.asarray(self.ranks[: len(levels)])  # weights beyond the users have nobody to weigh
         return float(np.sort(levels)[: len(v)] @ v)
 
     def majorant(self, share: Share, point: Point) -> Form:
@@ -399,7 +416,7 @@ class Ranked(Kind):
         return ratio_gap(bound, value)
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
-        """For max-min the gap counts twice, since bottlenecks bound it by its square (`proofs.pool`)."""
+        """For max-min the gap counts twice, since bottlenecks bound it by its square (Bound 4.3)."""
         twice = 2.0 if len(self.ranks) == 1 else 1.0
         return _ratio_loss(self.value(share, best), self.value(share, point), twice * gap)
 
@@ -421,6 +438,7 @@ class Order(Ranked):
     def losses(self, best: Point, gap: float, share: Share, point: Point) -> Float:
         """The fraction that each level loses, from the lowest up; gaps count twice as in `Ranked.loss`."""
         optimal, levels = (np.sort(p.share(share) / p.weights_of(share)) for p in (best, point))
+        # level by level of the sorted vectors, whoever has them
         kept = np.divide(levels, optimal, out=np.ones(len(optimal)), where=optimal > 0)
         return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
 
@@ -440,9 +458,11 @@ class Spread(Kind):
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
         """The negative norm, since powers of shares of different magnitude are badly conditioned."""
+        # w u^p as the p-norm of w^(1/p) u: all entries near 1 instead of powers that differ by p times their decades
         u, factor = model.split_share(share)
         relative = (model.weights_of(share) / model.weights_of(share).sum()) ** (1 / self.power) * factor
-        if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
+        # CVXPY approximates powers by fractions with denominators of up to 1,024
+        if self.power - 1 <= (0 if model.exact_powers else 1e-3):
             return -(relative @ u)
         return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
 
@@ -571,10 +591,10 @@ class Term:
 
     def expression(self, model: Model) -> cp.Expression:
         """In natural units, or the logarithm if that is the expression of the kind."""
-        found = self.kind.expression(self.share, model)
+        expression = self.kind.expression(self.share, model)
         if self.factor == 1:
-            return found
-        return found + np.log(self.factor) if self.kind.in_logs else self.factor * found
+            return expression
+        return expression + np.log(self.factor) if self.kind.in_logs else self.factor * expression
 
     def times(self, factor: float) -> Term:
         """A multiple."""
@@ -586,10 +606,10 @@ class Term:
 
     def majorant(self, point: Point) -> Form | None:
         """An upper bound, tight at the point, with the factor in its unit and shift."""
-        found = self.kind.majorant(self.share, point)
-        if found is None or self.factor == 1:
-            return found
-        return replace(found, unit=self.factor * found.unit, shift=self.factor * found.shift)
+        form = self.kind.majorant(self.share, point)
+        if form is None or self.factor == 1:
+            return form
+        return replace(form, unit=self.factor * form.unit, shift=self.factor * form.shift)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """The term and its derivative, for users of this total weight, given the value of that alpha-fairness."""
@@ -600,6 +620,7 @@ class Term:
 def _power_rate(alpha: float, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
     """`Kind.rate` of alpha-fairness."""
     u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
+    # d(w u(z)) = w u' dz + u dw; a user without a share has u = -inf, which counts only if its weight changes
     out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
     if d_alpha:  # at alpha = 1 powers become logarithms: not differentiable
         out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
@@ -633,6 +654,8 @@ def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> c
     Each comparator of a and b adds ``low <= a, low <= b, low + high == a + b`` to ``required``.
     """
     n = values.shape[0]
+    # A maximum sorts exactly: a decreasing weighting gains nothing by less order (Proposition 3.7). O(n log^2 n) rows
+    # instead of the n^2 of sums of the k smallest for every k.
     for low, high in layers(n):
         rest = np.setdiff1d(np.arange(n), np.concatenate([low, high]))
         after = cp.Variable(n)
@@ -655,7 +678,7 @@ def layers(n: int) -> list[tuple[Indices, Indices]]:
     [([0], [1]), ([0], [2]), ([1], [2])]
     """
     out = []
-    block = 1
+    block = 1  # sorted blocks of this length are merged in pairs; comparators past n are left out, as if by infinities
     while block < n:
         step = block
         while step >= 1:

@@ -1,4 +1,14 @@
-"""Box-Cox powers, log-sum-exp, and the measure of fairness and efficiency of given shares, in logarithms."""
+"""Box-Cox powers, log-sum-exp, and the measure of fairness and efficiency of given shares, in logarithms.
+
+    boxcox(x; p) = (x^p - 1) / p,  log x at p = 0,      log sum exp(a) = t + log sum exp(a - t),  t = max a,
+    log f = log(sum_j w_j (s_j / (w_j S))^(1 - beta)) / beta        (docs/methods/objectives.md)
+
+The Box-Cox form is continuous in p at 0, where ``x^p / p`` has a pole: near it ``expm1(p log x) / p`` keeps all digits,
+of which ``x^p - 1`` loses log10(1 / p). For beta near 0 the measure tends to the entropy, and a sum near 1 has lost the
+digits that the division by beta needs; there it is a sum of expm1 (`log_fairness`). Exponentials overflow above
+exp(709), powers before that: logarithms are carried to the end. Error bounds are returned where verdicts depend on
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +27,7 @@ def boxcox(x: Float, power: float) -> Float:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         if power in (1.0, 0.5, -1.0):  # ten times as fast as powers
             return x - 1.0 if power == 1 else 2.0 * (np.sqrt(x) - 1.0) if power > 0 else 1.0 - 1.0 / x
-        log = np.log(x)
+        log = np.log(x)  # from here on in place
         if power == 0:
             return log
         log *= power
@@ -65,7 +75,7 @@ def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Flo
         log_part, log_level = np.log(part), np.where(held, np.log(part / weights), 0.0)
     largest = np.abs(log_level).max(axis=1)
     powers = -beta * log_level  # the sum is that of part * level^-beta, and parts add up to 1
-    near = np.abs(beta) * largest <= 1  # for beta -> 0 the result tends to the entropy
+    near = np.abs(beta) * largest <= 1  # for beta -> 0 the result tends to the entropy, as log1p(beta * entropy) / beta
     close = np.log1p((part * np.expm1(np.where(near[:, None], powers, 0.0))).sum(axis=1))
     value = np.where(near, close, log_sum_exp(log_part + powers)) / beta
     error = 4 * (n + 8) * EPS * (1 + largest) * np.where(near, 1.0, 1 + 1 / abs(beta))

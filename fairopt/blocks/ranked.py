@@ -1,9 +1,18 @@
 """Ordered weights at given costs: the best levels within bounds, and the weights that prove them optimal.
 
-For weights v and levels sorted in increasing order ``OW(z)`` is an integral over thresholds s of ``G(k)``, the sum of
-the k smallest weights, k being the number of users above s (Choquet integral; Lovász 1983). At each threshold the best
-set above it consists of the users whose lower bound is above it and the cheapest of those whose upper bound is. As
-``G`` is convex, these sets shrink as s grows, so thresholds are decided by bisection.
+For weights v_1 >= v_2 >= ... and levels sorted in increasing order
+
+    OW(z) = sum_k v_k z_(k) = int_0^inf G(#{j : z_j > s}) ds,    G(k) the sum of the k smallest weights
+
+(Choquet integral; Lovász 1983). So ``max OW(z) - cost @ z`` is an integral over thresholds s of the largest ``G(|U|) -
+cost(U)``: the best set U consists of the users whose lower bound is above s and the cheapest of those whose upper bound
+is (Proposition 4.12, docs/methods/pool.md). As ``G`` is convex, these sets shrink as s grows, so that thresholds, which
+are the n lower and n upper bounds, are decided by bisection: log n rounds over all users, where the linear program
+would have n^2 unknowns.
+
+The weights theta that prove levels optimal are majorised by v: the k largest sum to no more than v's. Floats:
+`majorised` moves wanted weights towards their mean until that holds, up to 1e-15 of their sum. A theta that misses what
+was wanted weakens the bound; one that is not majorised would falsify it.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
     smallest = np.concatenate([[0.0], np.cumsum(v[::-1])])
     steps = np.unique(np.concatenate([[0.0], low, high]))
     least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
-    out = np.zeros(len(v), dtype=np.intp)
+    out = np.zeros(len(v), dtype=np.intp)  # the step of each user's level
     who = np.argsort(cost, kind="stable")
     node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
     first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
@@ -35,7 +44,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
         who, node = who[~done], node[~done]
         if not len(who):
             break
-        middle = (first + last + 1) // 2
+        middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
         forced = least[who] >= middle[node]
         free = ~forced & (most[who] >= middle[node])
         base = above + np.bincount(node[forced], minlength=len(above))
@@ -60,7 +69,8 @@ def _cheapest(smallest: Float, cost: Float, node: Indices, base: Indices) -> Boo
     place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(node)))
     rank = np.arange(len(node)) - starts[place] + 1
     paid = np.cumsum(cost)
-    paid -= (paid[starts] - cost[starts])[place]
+    paid -= (paid[starts] - cost[starts])[place]  # sums within each node
+    # G(base + r) - G(base) - cost of the r cheapest, convex less concave: the best r is looked for among all
     gain = smallest[base[node] + rank] - smallest[base[node]] - paid
     most = np.maximum.reduceat(gain, starts)
     best = np.maximum.reduceat(np.where((gain == most[place]) & (gain > 0), rank, 0), starts)
@@ -115,7 +125,7 @@ def majorised(v: Float, wanted: Float) -> Float:
     even = np.arange(1, len(v)) * (total / len(v))
     most = np.cumsum(v)[:-1]
     excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean gains
-    over = excess > 1e-15 * total
+    over = excess > 1e-15 * total  # rounding of the sums
     with np.errstate(divide="ignore", invalid="ignore"):
         mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max(initial=0.0))
     return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)

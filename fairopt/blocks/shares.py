@@ -1,4 +1,21 @@
-"""Shares: one number ``s_j = c_j x_j`` per user, with coefficients ``c_j`` from the block."""
+"""Shares: one number ``s_j = c_j x_j`` per user, with coefficients ``c_j`` from the block.
+
+With the ratios ``g_ji = d_ji / C_i`` of demands and total capacities a task of user j has the share
+
+    Tasks            1                                 ResourceShare     g_ji of one i
+    DominantShare    max_i g_ji                        PNormShare        (sum_i g_ji^p)^(1/p)
+    KDominantShare   product of the k largest g_ji     StandAloneShare   1 / (tasks alone on the whole cluster)
+
+and `ThroughputShare` what it runs per time over that on an equal slice (docs/methods/shares.md). Coefficients by
+server, (n_users, n_servers), are for demands or rates that differ there. A share is written twice: in floats
+(`per_task`) and in fractions (`exact_per_task`), for exact answers; the checker has it a third time, in code of its
+own. Definitions in polynomials (`conditions`) are for `prove`.
+
+Floats: ratios lie within 1e-120 to 1e120, and products of two may not be floats with all their digits, which is refused
+by name (`SMALLEST`). A norm is of ratios over the largest, so that no power overflows. Coefficients are computed once
+per call and not kept longer: a user's share may depend on what changes. A share of one's own sees all users and servers
+as they were given, also where a method asks for a part of them or for merged servers, since it may compare them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +59,7 @@ __all__ = [
 # Times tasks and per weight, these are floats with all their digits.
 SMALLEST, LARGEST = 1e-200, 1e200
 BEYOND = "outside the range that floats compare (1e-200 to 1e200); count its tasks or resources in other units"
-PART = 4_096  # users evaluated together in the search for a positive share
+PART = 4_096  # users evaluated together in the search for a positive share, which the first part usually has
 
 # Coefficients by the ids of share and instance, which are kept alive so that ids stay unique.
 _CACHE: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("shares", default=None)
@@ -189,7 +206,7 @@ class Share(Block):
         c = self._cached(instance)
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
-        least = c.min(initial=np.inf)
+        least = c.min(initial=np.inf)  # the usual case, by two passes; what is wrong is looked for after it
         if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) <= LARGEST:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
@@ -211,7 +228,7 @@ class Share(Block):
         return c
 
     def _cached(self, instance: Instance) -> Float:
-        """`_evaluated`, at most once within `coefficients_cached`."""
+        """`_evaluated`, at most once within `coefficients_cached`; a copy, as callers change it."""
         cache = _CACHE.get()
         parent = instance.taken_from
         if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
@@ -227,13 +244,13 @@ class Share(Block):
         if (seen := self._seen(instance)) is not None:
             c = self._cached(seen[0])[seen[1]]
             return c if c.ndim == 1 else c[:, seen[2]]
-        found = call_block(self, "per_task", instance)
+        given = call_block(self, "per_task", instance)
         try:
-            if np.iscomplexobj(found):
+            if np.iscomplexobj(given):
                 raise ValueError("complex numbers")
-            c = np.asarray(found, dtype=float)
+            c = np.asarray(given, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self}.per_task gave {brief(found)}; give an array of numbers") from error
+            raise InvalidBlock(f"{self}.per_task gave {brief(given)}; give an array of numbers") from error
         if c.shape != (n,) and c.shape != (n, servers):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
@@ -263,10 +280,10 @@ class Share(Block):
                 np.arange(n)[some].tolist() for n, some in zip(seen[0].eligible.shape, seen[1:], strict=True)
             )
             return [[whole[j][s] for s in servers] for j in users]
-        found = self.exact_per_task(instance, width)
+        given = self.exact_per_task(instance, width)
         several = (list, tuple, np.ndarray)  # of a user by server; a pair is one interval
         rows = [
-            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in found
+            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in given
         ]
         if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
             raise InvalidBlock(
@@ -274,6 +291,7 @@ class Share(Block):
                 f"({instance.n_users}, {instance.n_servers})"
             )
         out = [[_between(self, value) for value in row] for row in rows]
+        # a formula of one's own that contradicts `per_task` would prove other answers than are found
         c = None if is_ours(self) else self.coefficients(instance)
         for j, s in np.argwhere(instance.eligible).tolist():
             (low, high), user = out[j][s], instance.users[j]
@@ -545,8 +563,9 @@ class KDominantShare(Share):
         """1 for the k largest ratios; at a tie for rank k a ratio counts from above, not from below."""
         g = instance.ratios
         last = np.sort(g, axis=1)[:, -self.k][:, None]
+        # ratios that should tie differ by the rounding of a quotient
         above, level = g > last * (1 + ROUNDING), np.abs(g - last) <= ROUNDING * last
-        room = self.k - above.sum(axis=1, keepdims=True)
+        room = self.k - above.sum(axis=1, keepdims=True)  # places left for those that tie for rank k
         up = ((above | level) & (g > 0)).astype(np.float64)
         return _of_ratios(up, instance, up * (above | (level.sum(axis=1, keepdims=True) <= room)))
 
@@ -575,9 +594,10 @@ def _of_tasks_alone(worth: Float, instance: Instance) -> tuple[Float, Float]:
     with np.errstate(divide="ignore"):
         each = np.where(demands > 0, row / demands, np.inf)
     alone = each.min(axis=2, keepdims=True)
-    least = each <= alone * (1 + ROUNDING)
+    least = each <= alone * (1 + ROUNDING)  # several at a tie: then the derivatives from both sides differ
     only = least & (least.sum(axis=2, keepdims=True) == 1)
     part = worth[:, :, None] * alone
+    # of H = sum_s worth_s min_i C_si / d_i: by the scarcest resource of each server, in proportion to what is run there
     part /= part.sum(axis=1, keepdims=True)
     return part * least, part * only
 
@@ -626,7 +646,7 @@ class PNormShare(Share):
             return np.ones(mu.shape)
         if np.isinf(self.p):
             return mu
-        safe = np.where(mu > 0, mu, 1.0)[..., None]  # so that no power overflows
+        safe = np.where(mu > 0, mu, 1.0)[..., None]  # so that no power overflows: ratios to the largest are at most 1
         with np.errstate(over="ignore"):
             norms = mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
         if not np.isfinite(norms).all():
@@ -642,7 +662,7 @@ class PNormShare(Share):
         out = np.empty(ratios.shape[:-1], dtype=object)
         for place in np.ndindex(out.shape):
             some, p = [r for r in ratios[place] if r], instance.in_fractions.parameter(self.p)
-            if len(some) > 1 and width is None:
+            if len(some) > 1 and width is None:  # the norm of one number is that number
                 raise OutOfDomain(f"{self} has roots as coefficients")
             out[place] = norm(some, p, width or Fraction(1)) if some else Fraction(0)
         return out
@@ -770,6 +790,7 @@ class ThroughputShare(Share):
     """
 
     def per_task(self, instance: Instance) -> Float:
+        # n and the total weight are of all users as given: leaving users out of a program changes nobody's slice
         alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.whole.n_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]

@@ -1,8 +1,20 @@
 """Max-min fairness on servers and under linear constraints, level by level.
 
-At leximin (Radunović and Le Boudec 2007) the levels fixed first are the lowest. Prices of each level bound the
-levels of its users from above while others keep theirs; the tasks, scaled to fit, bound them from below
-(`gap_by_levels`; Proposition 15.4). Levels of teams, and above a base, likewise (`gap_by_number_levels`).
+At leximin (Radunović and Le Boudec 2007) the levels fixed first are the lowest. Of every level z*_j of leximin the
+file's tasks and prices give an interval, from the lowest level up (Proposition 15.4, docs/methods/evidence.md):
+
+    z*_j <= F_j + (B - sum_i k_i F_i) / k_j,   B >= sum_i k_i z_i for all feasible z, at prices with costs k of levels;
+    z*_j >= t,   if tasks in which earlier users E have their upper bounds, and all others come down to t, are feasible.
+
+Floors F are the lower bounds found so far. The gap is the largest relative distance of a level from an end. Levels of
+teams, and above a base, likewise (`gap_by_number_levels`).
+
+Why both sides: prices alone, as in the gate (`fairopt.proof.level_bounds`), bound each level given the earlier ones,
+and the last 1e-10 of one may be worth half of a later one. Numbers are fractions, so that there is no tolerance but
+that of the file: its tasks and prices are floats, which meet capacities and equal costs up to 1e-16. A second try
+removes that (`Evidence.even_out`, `fitted`), since along a chain of servers it doubles from level to level: from 1e-16
+to more than 1 after 60. Fractions are rounded outwards to multiples of a power of two (`up`, `dyadic`), or their digits
+would grow with every sum.
 """
 
 from __future__ import annotations
@@ -35,7 +47,7 @@ from .sums import Evidence, Goal, best_at_ends, bound, limits_as_rows, value_of
 from .teams import Numbers
 
 COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
-LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that are taken: 15 seconds
 DECIDED = 500  # levels times pairs up to which all count as losing what some lose, as in the gate (Bound 5.18)
 
 
@@ -69,6 +81,8 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     users, room = cluster.active, cluster.usable_units()
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     most = {j: up(best[j] * cluster.most_tasks(j)) for j in users}
+    # a file's tasks may miss a bound or exceed a row by what verdicts tolerate: bounds that they break are moved to
+    # them
     least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
     constrained = bool(rows or cluster.kept_levels or any(least.values()))
     if constrained:
@@ -85,22 +99,25 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             raise Fault(f"level {k} of the evidence has no users")
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     pairs = [(j, s) for j in users for s in cluster.open[j]]
+    # coefficients of a root are known from below and above
     norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
     for exactly in (False, True):
         for _, prices in steps if exactly else ():
             prices.even_out(level_per_task)
         tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
         with cluster.at(tasks):
-            z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+            z = {j: -dyadic(-s / cluster.weights[j]) for j, s in cluster.shares(c).items()}  # rounded down
         if min(z.values()) <= 0:
             raise Fault("an active user runs all its tasks where there is no capacity")
         earlier = Earlier(cluster, level_per_task, tasks, room, z, constrained)
+        # who is at the most that it can be, up to the gap, needs no prices, and is an earlier user to those above it
         order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
         order += steps
         lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
         lowest_first = sorted(users, key=z.__getitem__, reverse=True)
         for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
             cluster.clock.check()
+            # the lowest level of all that are not bounded yet, in this step or later: all come down to a part of it
             while lowest_first and lowest_first[-1] in earlier.rise:
                 lowest_first.pop()
             if not lowest_first:
@@ -109,17 +126,20 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             parts, alone = earlier.parts_of_others(level, constrained or count * size > DECIDED)
             part = min(parts.values(), default=ONE)
             given |= alone
-            if constrained and not given:
+            if constrained and not given:  # nothing is scaled to them: the raised point keeps them or not
                 factors = {j: max(upper[j] / z[j], ONE) if j in earlier.rise else part for j in users}
                 given = not stays_feasible(cluster, rows, broken, below, factors)
             if constrained and given:
                 parts, part = {}, ONE
+            # what others keep at least; what users of this level keep, who may lose less than the worst of the others
             others, kept, shared = level * part, dict.fromkeys(now, level * part), dict[int, Fraction]()
             if given and count * size > DECIDED:
                 others = level
                 kept = {j: level * min((parts[at] for at in parts if j in earlier.units[at]), default=ONE) for j in now}
             if evidence is not None:
+                # no floor is above what the tasks give, or the slack could be negative for no reason of the prices
                 floors = {j: min(max(lower[j] if j in earlier.rise else others, lowest[j]), z[j]) for j in users}
+                # what the file's tasks exceed rows by is allowed to all
                 limit = evidence.right_hand_side(room) + exact_sum(
                     abs(y) * b for y, b in together(evidence.rows, broken)
                 )
@@ -128,11 +148,12 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
                 shared = tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
             lower |= {j: min(max(kept[j], lowest[j]), z[j]) for j in now if j not in earlier.rise}
             earlier.add(now, upper, shared)
+        # a level without an interval is no proof, however near the tasks are
         missing = [cluster.users[j] for j in users if j not in earlier.rise]
         if missing:
             raise Fault(f"no prices bound the level of user {missing[0]!r}")
         gap = norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
-        if gap <= GAP or constrained:
+        if gap <= GAP or constrained:  # tasks under constraints are not fitted
             break
     cluster.given_earlier |= given
     return gap
@@ -144,16 +165,17 @@ def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> T
     If ``exactly``, servers that are full up to rounding are full afterwards.
     """
     factors = []
-    for s in range(cluster.servers):
+    for s in range(cluster.servers):  # to 1 where full up to rounding, or down to it; others are left
         part = min((room[s, i] / load for i in range(cluster.m) if (load := cluster.load(s, i))), default=ONE)
         factors.append(part if part <= 1 + ROUNDING else ONE)
     if not exactly:
-        factors = [min(ONE, *factors)] * len(factors)
+        factors = [min(ONE, *factors)] * len(factors)  # one for all, so that levels keep their ratios
     out = []
     for row, high in together(cluster.tasks, cluster.high):
         fitting = [x * part if part != ONE else x for x, part in together(row, factors)]
         total = exact_sum(fitting)
         cut = ONE if high is None or total <= high else high / total
+        # rounded down, so that they still fit; later sums have one denominator
         out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
     return out
 
@@ -194,7 +216,7 @@ class Earlier:
         at_bounds: bool,
     ) -> None:
         self.cluster, self.level_per_task, self.at_bounds = cluster, level_per_task, at_bounds
-        self.moves: dict[Place, dict[Place, Fraction]] = {}
+        self.moves: dict[Place, dict[Place, Fraction]] = {}  # `elsewhere`, as it is asked for in each step
         self.z, self.rise, self.shared, self.groups = z, dict[int, Fraction](), dict[int, Fraction](), list[list[int]]()
         self.units: dict[Place, dict[int, Fraction]] = {}
         self.others, self.per_level, self.free = dict[Place, Fraction](), dict[Place, Fraction](), dict(room)
@@ -226,7 +248,7 @@ class Earlier:
         total = ZERO
         for group in self.groups if groups is None else groups:
             some = [(j, c) for j in group if self.rise[j].n and (c := per_level.get(j, ZERO)).n > 0]
-            if some:
+            if some:  # each by its own rise, or one by all of the slack that they share
                 total += min(exact_sum(c * self.rise[j] for j, c in some), max(c * self.shared[j] for j, c in some))
         return total
 
@@ -271,6 +293,7 @@ class Earlier:
         They are parts of a ``level`` to which those above it come down, or, under further constraints, of all tasks.
         Unless these ``stay`` where they are, they run elsewhere if they exceed what they need alone.
         """
+        # as they run, or with all of them at the level, where those above it use less of scarce places
         need = self.others if self.at_bounds else {place: level * each for place, each in self.per_level.items()}
         room = self.free if stay else self.passed_on()
         short = [place for place, free in room.items() if free < need[place]]
@@ -298,7 +321,7 @@ def tighten_upper_bounds(
         costs[j] = prices.costs[j] if prices.costs else -dyadic(-min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
             goal.slopes[j][s] += costs[j] * v
-    left = bound(goal, prices, limit)
+    left = bound(goal, prices, limit)  # B; what follows takes off the floors, of negative costs the upper bounds
     for j, cost in costs.items():
         if cost:
             left = up(left - cost * (floors[j] if cost > 0 else upper[j]))
@@ -323,7 +346,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
         raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
     z, w, users = compared.values(), compared.weights, cluster.active
-    typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())
+    typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())  # per weight: the unit of numbers near 0
     best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
     least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
     most, lowest = compared.sums(best, above=True), compared.sums(least)
@@ -365,6 +388,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
         lost = ZERO
         for n, numbers in of_level.items():
             each = exact_sum(pi[t] * rise[t] for t in numbers)
+            # the slack of a level is there once: one of its numbers takes all of it at most
             lost += each if n is None else min(each, max(pi[t] * fixed_by[t][1] for t in numbers))
         gap = max(gap, up(lost / exact_sum(pi[t] * unit[t] for t in mine)))
         for t in mine:
@@ -402,6 +426,7 @@ def held_at_reduced_cost(
             exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
             for of in (ZERO, least)
         )
+        # complementary slackness, but for bounds: what they hold there is paid by their multipliers
         if z[t] >= most[t] * (1 - ROUNDING):  # a higher price would pay for all its users
             costly = ZERO
         if cluster.low[j] > 0:

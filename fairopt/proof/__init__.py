@@ -18,6 +18,7 @@ The files:
   `determined`: what follows from these totals by prices.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
 * `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
+* `slopes`: the unit of gaps of objectives with variables of their own.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `filling_states`: hierarchical DRF, from the levels at its events.

@@ -1,9 +1,20 @@
 """Bounds by weak duality (Boyd and Vandenberghe 2004), user by user: the largest gain at given costs.
 
-At any prices >= 0 the optimum is at most the right-hand sides times their prices plus each user's largest gain: its
-utility less the cost of its tasks. Gains have a closed form, or are bounded by a tangent. `pool_gaps`,
-`many_pool_gaps`, `server_bounds` and `lagrangian` sum them. Rounding is counted:
-`TERM_ROUNDING` times the absolute terms is added to each bound.
+At any prices p >= 0 of rows ``A x <= h``, with k_j the cost of a task of user j where it is cheapest,
+
+    max_x sum_j f_j(x_j)  <=  h'p + sum_j max_(low_j <= x <= high_j) f_j(x) - k_j x.
+
+Utility less cost is a user's gain. Its maximum has a closed form for a power, a logarithm and a line, and is bounded by
+a tangent for a sum of several. `pool_gaps`, `many_pool_gaps`, `server_bounds` and `lagrangian` add these up. Nothing is
+solved here: the prices are a method's, and as the best responses maximise the gains, errors of prices enter by their
+squares.
+
+Floats: a bound that rounding lowers is none. So `TERM_ROUNDING` times the sum of the absolute terms is added. That is
+negligible but where lower bounds fill a resource, whose price may then be anything: two users are proved to 1e-11 at a
+price of 1e3, and to more than 1e-3 at 1e13 (0.0 before rounding was counted). Powers of levels overflow at large alpha,
+hence levels relative to the smallest (`fair_gap`) and logarithms of prices. A NaN proves nothing.
+
+Proofs: Propositions 4.4 and 4.9 (docs/methods/pool.md), 5.1 (servers.md), Bound 7.1 (cone.md).
 """
 
 from __future__ import annotations
@@ -17,7 +28,7 @@ from fairopt.blocks.powers import boxcox
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TERM_ROUNDING
 
-BISECTIONS = 70  # of a logarithm: an interval of 70 shrinks to 1e-19
+BISECTIONS = 70  # of a logarithm: an interval of 70, from 1e-30 of the most, shrinks to 6e-20
 
 
 class Gain(NamedTuple):
@@ -46,10 +57,10 @@ class Gain(NamedTuple):
 def level_at(price: Float, alpha: float, low: Any, high: Any) -> Float:
     """The maximiser of ``u(z) - price z`` over low <= z <= high; for alpha < 0, where u is convex, the minimiser."""
     best: Float = np.divide(1.0, price)
-    best **= 1.0 / alpha
+    best **= 1.0 / alpha  # in place: a pool may have a million users
     if isinstance(low, float) and isinstance(high, float) and low == 0 and high == np.inf and price.min() > 0:
         return best
-    if not price.min() > 0:
+    if not price.min() > 0:  # who pays nothing runs all it can
         best = np.where(price > 0, best, high if alpha > 0 else low)
     return np.clip(best, low, high, out=best)
 
@@ -74,6 +85,7 @@ def gain_of_power(price: Float, alpha: float, low: Any, high: Any, shift: float 
 
 def gain_of_total(utility: Float, cost: Float, low: Any, high: Any) -> Gain:
     """``max over low <= x <= high of (utility - cost) x``, from above; both coefficients are nonnegative."""
+    # where rounding decides the sign, the user counts as gaining at its upper end; the sums add the rounding of both
     best = np.where(utility - cost + TERM_ROUNDING * (utility + cost) > 0, high, low)
     return Gain(utility * best, cost * best)
 
@@ -83,6 +95,7 @@ def gap_of_means(bound: float, value: float, weight: float, alpha: float, shift:
 
     Its absolute value: a mean above the bound is owed to capacity that rounding adds.
     """
+    # log M = log(shift + exponent * mean of u) / exponent
     exponent, bound, value = 1.0 - alpha, bound / weight, value / weight
     if not (np.isfinite(bound) and np.isfinite(value)):
         return np.inf
@@ -105,10 +118,13 @@ def fair_gap(weights: Float, z: Float, log_price: Float, alpha: float, low: Any,
     exponent, active = 1.0 - alpha, weights > 0
     smallest = np.where(active, z, np.inf).min(axis=0)
     z, log_unit = z / smallest, np.log(smallest)
+    # in multiples of the smallest level, with u in multiples of smallest^(1 - alpha), prices are smallest^alpha times
     gain = gain_of_power(np.exp(log_price + alpha * log_unit), alpha, low / smallest, high / smallest)
     limit = np.exp(log_limit - exponent * log_unit)
+    # bound less value, as a sum of each user's gain over what it has: two totals would cancel in the gap's digits
     excess = np.where(active, weights * (gain.utility - boxcox(z, exponent) - gain.cost), 0.0).sum(axis=0) + limit
     excess = np.maximum(excess, 0.0) + TERM_ROUNDING * (np.where(active, weights * gain.size, 0.0).sum(axis=0) + limit)
+    # M of the bound is (whole + exponent * excess)^(1 / exponent); for alpha > 1 nothing may be left: an infinite gap
     whole = np.where(active, weights * np.exp(exponent * np.log(z)), 0.0).sum(axis=0)
     gap = np.log1p(np.maximum(exponent * excess / whole, -1.0)) / exponent if exponent else excess / whole
     return np.where(active.any(axis=0), gap, 0.0)
@@ -124,18 +140,18 @@ def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low:
     constant = np.zeros(len(cost))
     curved = []
     for c, factor, alpha in terms:
-        if alpha == 0:
+        if alpha == 0:  # a line is part of the cost; what cancels there is rounded down, so that the gain is not
             cost = cost - factor * c - TERM_ROUNDING * (np.abs(cost) + np.abs(factor * c))
             constant = constant - factor
         elif np.any(factor != 0):
             curved.append((c, factor, alpha))
     if not curved:
         return constant - cost * np.where(cost < 0, high, low)
-    high = np.where(high > 0, high, 1e-300)
+    high = np.where(high > 0, high, 1e-300)  # a user without room has a logarithm too
     if len(curved) == 1:
         ((c, factor, alpha),) = curved
-        found = factor * gain_of_power(cost / (factor * c), alpha, c * low, c * high).most
-        return constant + np.where(factor == 0, -cost * np.where(cost < 0, high, low), found)
+        most = factor * gain_of_power(cost / (factor * c), alpha, c * low, c * high).most
+        return constant + np.where(factor == 0, -cost * np.where(cost < 0, high, low), most)
 
     def gain(x: Float) -> Float:
         out = constant - cost * x
@@ -149,6 +165,8 @@ def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low:
             out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
         return out
 
+    # the slope falls in x: bisection for its zero, in logarithms, as users differ by decades. Where it ends does not
+    # matter to what is proved: the tangent below makes up for it.
     left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
     for _ in range(BISECTIONS):
         middle = 0.5 * (left + right)

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from fairopt.proof.ranges import Entries, ranges_within_cones
 from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.clock import Late, check, current
+from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
@@ -65,9 +65,23 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
+def cannot_hold(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether it is proved that no point satisfies the conditions.
+
+    Proved is a bound above 0 on the minimum of 0, by a dual ray that the solver leaves (Farkas' lemma). Variables
+    without a range are charged at multiples of the largest number in the conditions, as there is no answer to say how
+    large they are: a solver has called rows infeasible that a variable of -1e11 satisfies.
+    """
+    some = [one for one in conditions if one.variables()]
+    if not all(one.value() for one in conditions if not one.variables()):
+        return True
+    bound = conic_bound(Posed(cp.Minimize(0), some), None, np.zeros(0)) if some else None
+    return bound is not None and bound.value < 0
+
+
 def conic_bound(
     problem: cp.Problem | Posed,
-    unknowns: cp.Variable,
+    unknowns: cp.Variable | None,
     top: Float,
     left: Left | None = None,
     enough: Callable[[float], bool] | None = None,
@@ -76,19 +90,22 @@ def conic_bound(
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
     CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
-    upper bounds on the nonnegative ``unknowns``. A point that a solver left is moved no further than into the dual cone
-    if that bound is ``enough``.
+    upper bounds on the nonnegative ``unknowns``, if there are any. A point that a solver left is moved no further than
+    into the dual cone if that bound is ``enough``.
     """
     form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
     compiled, columns = form
     data, offset = compiled.data, compiled.offset
-    dims, ours = data["dims"], columns[unknowns.id]
-    z, y = _solve(data, dims) if left is None or left.points is None else left.points
-    if y is None or z is None or offset is None:
+    dims, ours = data["dims"], np.zeros(0, dtype=np.intp) if unknowns is None else columns[unknowns.id]
+    points = _points(compiled) if left is None or left.points is None else left.points
+    if points is None or offset is None:
         return None
+    z, y = points
     c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
+    if not c.any():
+        y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(c), np.abs(b).max(initial=0.0))
     sizes, entries = abs(transposed), Entries.of(sp.csr_array(data["A"]))
     others = np.ones(len(c), dtype=bool)
     others[ours] = False
@@ -228,7 +245,7 @@ def _aim(
 
 
 def _cone_form(
-    problem: cp.Problem | Posed, unknowns: cp.Variable, compiled: Compiled | None = None
+    problem: cp.Problem | Posed, unknowns: cp.Variable | None, compiled: Compiled | None = None
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
@@ -239,7 +256,7 @@ def _cone_form(
     if compiled is None or compiled.data.get("P") is not None:
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
-    if dims.psd or getattr(dims, "pnd", None) or unknowns.id not in columns:
+    if dims.psd or getattr(dims, "pnd", None) or not (unknowns is None or unknowns.id in columns):
         return None
     return (compiled, columns) if is_as_asked(compiled) else None
 
@@ -248,8 +265,6 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
     """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
-    if _too_long(problem):
-        raise Late
     try:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
@@ -257,12 +272,6 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
             return Compiled.of(problem, "CLARABEL", options)
     except cp.error.SolverError:
         return None
-
-
-def _too_long(problem: cp.Problem | Posed) -> bool:
-    """Whether CVXPY would compile a problem for longer than the current call may take."""
-    clock = current()
-    return clock is not None and time.perf_counter() + solvers.compiling(problem, solvers.size(problem)) > clock.hard
 
 
 def has_matrices(problem: cp.Problem) -> bool:
@@ -312,10 +321,9 @@ def conic_excess(
 
     No smaller excess is searched for than is ``enough``.
     """
-    problem = Posed(cp.Maximize(expression), constraints)
-    unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
-    if unknown:
+    if left is not None and not left.is_of(expression, constraints):
         return np.inf, ""
+    problem = Posed(cp.Maximize(expression), constraints)
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
     found = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
     if found is None or not np.isfinite(found.value - value):
@@ -599,33 +607,19 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's primal and dual solution; None if these are not finite or time ran out."""
-    import clarabel
-    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
-
-    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    clock = current()
+def _points(compiled: Compiled) -> tuple[Float, Float] | None:
+    """CLARABEL's primal and dual point; None if the latter is not finite or time ran out."""
+    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
-    if clock is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
-        arrays = {name: data[name] for name in ("A", "b", "c")} | {"dims": subprocesses.cones(dims)}
-        try:
-            found = subprocesses.solve("CLARABEL", clock.hard, data=arrays, options=options, verbose=False)
-            y, z = found["z"], found["x"]
-        except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
-            return None, None
-    else:
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        for name, value in options.items():
-            setattr(settings, name, value)
-        size = len(data["c"])
-        found = clarabel.DefaultSolver(
-            sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
-        ).solve()
-        y, z = np.asarray(found.z), np.asarray(found.x)
-    return (z, y) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+        if solvers.may_overrun("CLARABEL", compiled.entries):
+            solve = partial(solvers.solve_elsewhere, "CLARABEL", clock.hard)
+    try:
+        found = solve(compiled.data, False, options)
+    except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError, ValueError):
+        return None
+    primal, dual = np.asarray(found.x), np.asarray(found.z)
+    return (primal, dual) if np.isfinite(dual).all() else None
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

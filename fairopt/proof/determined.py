@@ -1,9 +1,19 @@
 """What follows from the totals of teams by prices: tasks of pairs, and shares of users.
 
-At prices, what feasible tasks with these totals cost lies between what the totals pay and what rows and bounds are
-worth. With a slack f between both, a pair whose reduced cost is r above that of its user's cheapest pair has at most f
-/ r tasks; a user whose cheapest pair has the reduced cost g is within f / abs(g) of a bound, and a row of multiplier y
-uses all but f / abs(y) of what it has. Where these equations and the totals leave tasks one value, they are determined.
+Totals ``z_t = sum_p c_p x_p`` of teams are fixed by a leximin; what of the tasks x is then still open? At prices y of
+rows ``A x <= h`` and pi of the numbers, every feasible x with these totals has (docs/methods/cone.md, Proposition 7.16)
+
+    y'(h - A x) + sum_p (r_p - g_j) x_p + sum_j abs(g_j) abs(x_j - bound_j)  =  f := V - sum_t pi_t z_t,
+
+with reduced costs ``r = A'y - pi c``, that of user j's cheapest pair g_j, and its total x_j. The terms are nonnegative,
+so that each is at most the slack f: a pair has at most ``f / (r_p - g_j)`` tasks, a user is within ``f / abs(g_j)`` of
+its limit or lower bound, and a row uses all but ``f / abs(y)`` of what it has. With the totals these are linear
+equations, each known up to an error. Where they leave tasks one value, these are determined.
+
+The most and the least that each user can have are two linear programs per user; the prices of the levels are known, and
+one decomposition takes 10 ms. Floats: errors are carried along. A reduced cost below `NOISE` of its terms counts as
+none, and a direction that the equations see by less than `SINGULAR` as open, so that rounding leaves tasks open and
+does not determine them. `inside_teams` proves how the rest is split.
 """
 
 from __future__ import annotations
@@ -16,8 +26,8 @@ from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, further_
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
-MOST_OPEN = 200  # tasks that the equations are solved for at once: 10 ms
-SINGULAR = 1e-9  # relative: smaller singular values are rounding
+MOST_OPEN = 200  # tasks that the equations are solved for at once, as a dense matrix: 10 ms
+SINGULAR = 1e-9  # relative: smaller singular values are rounding, and their directions open
 
 
 @np.errstate(all="ignore")  # tasks that prices do not bound
@@ -26,10 +36,11 @@ def determined(bounds: NumberBounds, duals: Iterable[NumberDual], tasks: Float) 
     known = _Known(bounds, tasks)
     for dual in duals:
         known.learn(dual)
-    known.add_only_open()
+    known.add_only_open()  # most are settled so, without a decomposition
     if not known.settled.all() and known.open.sum() <= MOST_OPEN:
         known.solve()
-    shares, nothing = bounds.c * tasks, NOISE * np.maximum(known.total, bounds.typical)  # by rounding
+    # who is open with no more than rounding of its total is not: teams of nothing have nothing to split
+    shares, nothing = bounds.c * tasks, NOISE * np.maximum(known.total, bounds.typical)
     open_pairs, open_users = known.open, ~known.settled
     by_user = bounds.pairs.sum(np.where(open_pairs, shares, 0.0))
     open_pairs &= (bounds.numbers.sums(by_user) > nothing)[bounds.number]
@@ -77,9 +88,10 @@ class _Known:
         """What the slack of a bound by prices allows."""
         bounds, program, pairs = self.bounds, self.program, self.bounds.pairs
         prices = np.maximum(dual.of_numbers, 0.0)
-        slack = max(bounds.value(dual) - float(prices @ self.numbers), 0.0)
+        slack = max(bounds.value(dual) - float(prices @ self.numbers), 0.0)  # V is rounded up
         paid, reduced = prices[bounds.number] * bounds.c, bounds.reduced_costs(dual)
         least = pairs.min(reduced)
+        # without a lower bound a user whose cheapest pair costs more than is paid has nothing, which pairs say already
         of_bound = np.where(program.low > 0, least, np.minimum(least, 0.0))
         above = reduced - of_bound[pairs.user]
         self.of_pairs = np.fmin(self.of_pairs, np.where(above > NOISE * paid, slack / above, np.inf))
@@ -123,8 +135,10 @@ class _Known:
         right = np.concatenate(known)
         kept = np.isfinite(right)
         table, right = np.vstack(tables)[kept] * self.unit[place], right[kept]
-        size = np.abs(table).max(axis=1)
+        size = np.abs(table).max(axis=1)  # rows of size 1: singular values are compared
         table, right = table[size > 0] / size[size > 0, None], right[size > 0] / size[size > 0]
+        # A d = e for the deviations d of open tasks, with a bound on abs(e): abs(l'd) <= abs(l'A^+) abs(e) for a form l
+        # without a part in the directions that A does not see
         left, values, directions = np.linalg.svd(table)
         rank = int((values > SINGULAR * values.max(initial=0.0)).sum())
         inverse = (directions[:rank].T / values[:rank]) @ left[:, :rank].T

@@ -5,6 +5,13 @@ A row has a place and a label. The place is the position of its constraint in th
 tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`). Multipliers are in
 natural units: of the objective, per unit of the row's right-hand side. So readers find rows by their own reading of the
 policy.
+
+Why names and not positions: rows are made by methods in their own order, scaled and some of them left out, and the
+checker makes them by code of its own. A name that a reader does not know leaves its row out, which can only weaken the
+bound: a multiplier of 0 is always valid. Prices are given per server as the instance has them; those of one row for
+several identical servers are the mean of theirs, as a mean of valid multipliers is valid and the bound is convex.
+Multipliers are written with all digits, and recomputed bounds differ by rounding, for which the gate leaves a fifth of
+the tolerance (`fairopt.proof.dual_bound.ENOUGH`). See docs/methods/evidence.md.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ class Named:
             elif isinstance(block, (KeptLevel, KeptShares)):
                 out.append((block, f"tier {tiers}"))
                 tiers += 1
-            else:
+            else:  # by identity first: two blocks that print and compare alike may both be in a policy
                 same = [k for k, given in enumerate(self.constraints) if given is block]
                 same += [k for k, given in enumerate(self.constraints) if type(given) is type(block) and given == block]
                 out += [(block, k) for k in same[:1]]
@@ -65,7 +72,7 @@ class Named:
             place = self.place(program, one.block, one.name)
             if place is None or one.rows.labels is None:
                 continue
-            for r in np.flatnonzero(values).tolist():
+            for r in np.flatnonzero(values).tolist():  # a row that is not named has the multiplier 0
                 key = place, label_of(one.rows.labels[r])
                 rows[key] = rows.get(key, 0.0) + float(values[r])
         for block, value in kept:
@@ -86,37 +93,38 @@ class Named:
             for rows in self._rows_of(program, block)
         ]
         some += [(bounds_as_rows(program, name), given[name]) for name in ("limits", "floors") if name in given]
-        found = [
+        charged = [
             (one, np.array([y.get(label_of(of), 0.0) for of in one.rows.labels]))
             for one, y in some
             if one.rows.labels is not None
         ]
-        return [(one, one.rows.valid(y)) for one, y in found]
+        return [(one, one.rows.valid(y)) for one, y in charged]
 
     def _rows_of(self, program: Program, block: Constraint) -> Sequence[BlockRows]:
         """The rows of a constraint, or those that a program has of it."""
         made = [c for c in program.constraints if isinstance(c, MadeRows) and c.block is block]
-        if isinstance(block, ManyRows) and not made:
+        if isinstance(block, ManyRows) and not made:  # n(n - 1) rows are not written out to find a few
             return ()
         return program.rows_of(made[0] if made else block) or ()
 
     def kept(self, program: Program, entry: Mapping[str, Any]) -> list[tuple[AtLeast, float]]:
         """The kept levels of objectives with the multipliers of an entry."""
+        # a level of teams' smallest number is written as a row for each team (`of_blocks` of `evidence.solved`)
         given, of_rows = {place: float(y) for place, y in entry.get("kept") or ()}, dict[Place, dict[str, float]]()
         for place, label, y in entry.get("rows") or ():
             if isinstance(label, str):
                 of_rows.setdefault(place, {})[label] = float(y)
-        found = list[tuple[Constraint, float]]()
+        levels = list[tuple[Constraint, float]]()
         for block, place in self.places(program):
             if place in given:
-                found.append((block, given[place]))
+                levels.append((block, given[place]))
             elif place in of_rows and isinstance(block, AtLeast) and program.rows_of(block) is None:
                 term = block.objective.term
                 share = term.share  # rows of numbers, of which a mixture is at least the level
                 weights = share._numbers(program.instance, levelled=True).weights
                 each = zip(share._names(program.instance), weights.tolist(), strict=True)
-                found.append((block, sum(of_rows[place].get(label, 0.0) * w for label, w in each) / term.factor))
-        return [(block, max(y, 0.0)) for block, y in found if isinstance(block, AtLeast)]
+                levels.append((block, sum(of_rows[place].get(label, 0.0) * w for label, w in each) / term.factor))
+        return [(block, max(y, 0.0)) for block, y in levels if isinstance(block, AtLeast)]
 
     def rows_made(self, program: Program, entry: Any) -> dict[ManyRows, list[int]]:
         """The rows of `Program.many_rows` that an entry names, by index."""
@@ -139,7 +147,7 @@ def _collect(entry: Any, pairs: dict[Place, dict[Any, None]]) -> None:
         for place, label, _ in entry.get("rows") or ():
             if not isinstance(label, str) and len(label) == 2:
                 pairs.setdefault(place, {})[label_of(label)] = None
-        for key, one in entry.items():
+        for key, one in entry.items():  # levels, lines and ends hold rows of their own
             if key not in ("rows", "loaded"):
                 _collect(one, pairs)
 
@@ -161,6 +169,7 @@ def label_of(label: Any) -> str | tuple[str, ...]:
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
+    # per unit of a capacity of 0 a price is 0 / 0, which JSON has no number for
     return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
 
 
@@ -180,5 +189,5 @@ def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:
     if program.merge:
         classes = program.unmerged.derived.server_classes
         given = np.array([given[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
-    found: Float = (given * program.whole_capacities).ravel()
-    return found
+    by_row: Float = (given * program.whole_capacities).ravel()
+    return by_row

@@ -2,7 +2,16 @@
 
 With ``u_j`` tasks per weight and ``v_jk = min_i d_ki / d_ji``, no user envies another if ``u_j >= v_jk u_k`` for all
 j, k. User j is *bound by envy* of k if this is an equality; each user is bound by itself. Then j falls only if k does,
-and k rises only if j does.
+and k rises only if j does. The gap is
+
+    max_k  allowed_k / z_k - 1,   allowed_k the least level that stops a user bound by envy of k,
+
+where a full resource stops its users at the highest of their levels, each counted as that of the lowest user by whose
+envy it is bound, below which it cannot be brought. Slack of the resource counts as in Bound 4.3. No multipliers are
+needed: of n(n - 1) rows one matters for each user.
+
+Floats: tasks that the method makes equal differ by roundings, so that rows with less slack than `TIGHT` count as
+binding. A row that is missed enlarges the gap. Memory: the n^2 ratios are kept for few users, else computed in blocks.
 """
 
 from __future__ import annotations
@@ -19,8 +28,8 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.form.program import Program
 
-TIGHT = 1e-13  # relative: rows with less slack are binding
-NEAR = 1e-6  # of a capacity: resources with more slack are not full
+TIGHT = 1e-13  # relative: rows with less slack are binding; several roundings of 1e-16 are expected
+NEAR = 1e-6  # of a capacity: resources with more slack are not full; of the others slack counts in the gap
 
 
 class EnvyRatios:
@@ -48,7 +57,7 @@ class EnvyRatios:
     def most_below(self, at: Float) -> Float:
         """``min_j at_j / v_jk``: the largest point without envy in which no j has more than ``at_j``."""
         out = np.full(self.n, np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a ratio of 0 is no bound; 0 / 0 is left out by fmin
             for part, block in self.blocks():
                 np.fmin(out, np.fmin.reduce(at[part, None] / block, axis=0), out=out)
         return out
@@ -95,10 +104,11 @@ class Point:
 def envy_gap(envy: EnvyProgram, tasks: Float) -> float:
     """The relative distance of tasks from the condition."""
     program, at = envy.program, envy.at(tasks)
-    if not (np.isfinite(at.level) & (at.level > 0)).all():
+    if not (np.isfinite(at.level) & (at.level > 0)).all():  # a level of 0 compares with nothing
         return np.inf
     loads, usable = program.pairs.loads, program.usable
     _, stops, tops = _binding_users(envy, at, tasks)
+    # who is at its limit stops those of whose envy it is bound, whatever their level
     allowed = np.where(at.at_high, 0.0, tops.min(axis=0))[stops]
     gap = float(np.max(np.maximum(allowed / at.level - 1.0, 0.0), initial=0.0))
     left, free = np.maximum(usable - loads @ tasks, 0.0), ~at.at_high[stops]
@@ -126,9 +136,10 @@ def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> tuple[Indices,
     """
     program, ratios = envy.program, envy.ratios
     loads, usable = program.pairs.loads, program.usable
+    # j falls only if k does of whose envy j is bound: it counts as low as the lowest of these, or as 0 at a lower bound
     roots = lowest_binding(ratios, at)
     base = np.where(at.at_low, 0.0, at.level)[roots]
-    near = usable - loads @ tasks <= NEAR * usable
+    near = usable - loads @ tasks <= NEAR * usable  # whether it is full counts in the gap, by its slack
     top = np.where(loads > 0, base, 0.0).max(axis=1)
     tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
     return roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
@@ -139,8 +150,8 @@ def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
     base, out = np.where(at.at_low, 0.0, at.level), np.arange(ratios.n)
     for part, block in ratios.blocks():
         tight = block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)
-        found = np.where(tight, base, np.inf).argmin(axis=1)
-        out[part] = np.where(base[found] < base[part], found, out[part])
+        lowest = np.where(tight, base, np.inf).argmin(axis=1)
+        out[part] = np.where(base[lowest] < base[part], lowest, out[part])
     return out
 
 
@@ -149,8 +160,8 @@ def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
     best, out = stopped.copy(), np.arange(ratios.n)
     for part, block in ratios.blocks():
         tight = (block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)) & (block > 0)
-        found = np.where(tight, stopped[part, None], np.inf)
-        row = found.argmin(axis=0)
-        least = found[row, np.arange(ratios.n)]
+        of_tight = np.where(tight, stopped[part, None], np.inf)
+        row = of_tight.argmin(axis=0)
+        least = of_tight[row, np.arange(ratios.n)]
         out, best = np.where(least < best, row + part.start, out), np.minimum(best, least)
     return out

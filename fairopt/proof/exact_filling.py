@@ -1,7 +1,18 @@
 """The gap of leximin on small pools in fractions, where the rounding of floats may decide levels (Proposition 15.5).
 
 Where users hold a part p of the resource that fixes them, errors of lower levels grow by 1 / p. Over several resources
-these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5.
+these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5. Here a common level t rises
+while, for each resource i that somebody left needs,
+
+    sum_(k settled) a_ki U_k + sum_(j rising) a_ji kappa_j(t) <= 1,   kappa_j(t) = max(low_j, min(t, high_j)),
+
+with upper bounds U on settled levels: kappa_j(t) then bounds the levels of all others from below. Where a resource
+admits no more, its users are settled, at most at ``L_j + (1 - sum_k a_ki L_k) / a_ji`` by the lower bounds L of all.
+
+Fractions would be exact, and their digits grow with each event. So levels and loads are integers in units of 2^-200,
+rounded outwards, with an interval for each level; where these are too wide, as of users who need very little of a full
+resource, with 2,000 bits. The share of a task may be a root: then both ends of `Share.enclosed` are used. `fairopt
+verify` has the same mathematics in code of its own (Proposition 15.5, docs/methods/evidence.md).
 """
 
 from __future__ import annotations
@@ -19,7 +30,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Program
 
-BITS = 200
+BITS = 200  # of levels below the largest, and twice as many of loads; the second try has ten times as many
 
 
 def exact_gap(program: Program, tasks: Float) -> float | None:
@@ -42,6 +53,7 @@ def exact_gap(program: Program, tasks: Float) -> float | None:
         water.fill()
         held = {j: (math.floor(a * exactly[j]), math.ceil(b * exactly[j])) for j, (a, b) in enumerate(water.sizes)}
         held = {j: ends for j, ends in held.items() if j not in water.nothing}
+        # a level of less than a unit: relative distances need more bits
         if min(low for low, _ in held.values()) <= 0:
             if all(exactly[j] > 0 for j in held):  # levels differ by more than 2^bits
                 continue
@@ -95,6 +107,7 @@ class WaterFilling:
                     math.floor(Fraction(float(most)) * a),
                     max(math.ceil(Fraction(float(most)) * b), self.low[j][1]),
                 )
+            # a rate below one unit of 2^-400 would be 0 as an integer, and a resource that is needed as if it were not
             self.rates.append(
                 {
                     i: (math.floor(d / (r * b)) or d / (r * b), math.ceil(d / (r * a)))
@@ -104,7 +117,7 @@ class WaterFilling:
             )
         self.lower, self.upper = dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * len(room), [0] * len(room)  # at a level t loads are at most fixed + slope * t
-        near = 1 - Fraction(ROUNDING)
+        near = 1 - Fraction(ROUNDING)  # as in floats: what lower bounds leave may be the rounding of their own sum
         at_bounds = (sum((needs[j][i] * least[j] for j in users), Fraction(0)) for i in range(len(room)))
         taken = {i for i, load in enumerate(at_bounds) if load >= usable[i] * near}
         self.nothing = {j for j in users if not tasks[j] and any(needs[j][i] for i in taken)}
@@ -120,6 +133,7 @@ class WaterFilling:
         while len(self.lower) < len(self.low):
             check()
             left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
+            # no further unit of level fits
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
                 self.settle(full, level, rising)
@@ -130,7 +144,7 @@ class WaterFilling:
                 level = reach or level
                 continue
             at, stops, j = events.pop()
-            level = max(level, at)
+            level = max(level, at)  # a bound below the level was passed within a unit
             if j in self.lower:
                 continue
             if stops:
@@ -138,7 +152,7 @@ class WaterFilling:
                 rising.remove(j)
             else:
                 rising.add(j)
-            self.add(j, at if stops else -at, -1 if stops else 1)
+            self.add(j, at if stops else -at, -1 if stops else 1)  # fixed + slope * level is the same before and after
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""

@@ -1,8 +1,19 @@
 """Feasibility: repairing points, measuring violations, and constraints as multipliers see them.
 
 A violation is relative: of a capacity or limit, the part by which it is exceeded; of a row or a condition, its excess
-over the size of its terms at typical tasks. Tasks are scaled down until capacities hold, so that an answer never uses
-more than there is; constraints of blocks hold to 1e-7.
+over the size of its terms at typical tasks:
+
+    excess_r / max(abs(a_r) |x|, abs(b_r), TYPICAL * abs(a_r) typical).
+
+Both sides of ``x_1 <= 2 x_2`` vanish with the tasks, and an absolute tolerance would say nothing of small ones; a size
+relative to the larger side alone would call a solver's 1e-12 of a task a violation of all of it. Tasks are scaled down
+until capacities hold, so that an answer never uses more than there is (Proposition 9.2, docs/methods/certificates.md);
+constraints of blocks hold to 1e-7, since scaling may break them and no scaling mends them.
+
+Floats: sums over a million users left 7e-14 of a full capacity, so that a load above it by less than 1e-13 is left
+(`repair`). A curved term may be 0 because its arguments cancel: ``norm(x_1 - x_2)`` of equal tasks is rounding of
+the arguments and not of the norm (`_cancelled`). What is measured here serves the gate; multipliers of the same
+constraints are read by `linear_rows` and `dual_values`, for `lagrangian`.
 """
 
 from __future__ import annotations
@@ -56,11 +67,12 @@ def repair(program: Program, tasks: Float) -> Float:
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
-    tasks = np.where(program.zero_pairs, 0.0, tasks)
+    tasks = np.where(program.zero_pairs, 0.0, tasks)  # they need what is wholly reserved, of which any load is too much
     rows = program.rows.load(tasks)
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
+    # a load that is above 1 by rounding only is left, so that what was judged before stays to the bit
     return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
 
 
@@ -70,6 +82,7 @@ def nothing_but_violations(program: Program, tasks: Float, violation: float) -> 
 
     Rounding is relative to typical tasks: by small weights alone users hold 1e-14 of what they could run.
     """
+    # without lower bounds of others everybody can have more than rounding, and small tasks are small demands
     floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
     if isinstance(program, BundleProgram) or not floors:
         return np.broadcast_to(np.False_, program.low.shape)
@@ -100,7 +113,7 @@ def room_left(program: Program, tasks: Float) -> Float:
     pairs, loads = program.pairs, program.pairs.loads
     left = np.maximum(program.usable_rows - loads @ tasks, 0.0)
     room = np.full(len(pairs), np.inf)
-    if program.single:
+    if program.single:  # row by row: loads of a pool are dense, and a copy of a million users by resources is large
         for ratio, rest in zip(loads, left, strict=True):
             room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
     else:
@@ -117,7 +130,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
     cost, total = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     limit = float(prices @ program.usable_rows)
-    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit
+    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit  # both sums are near the limit
     with np.errstate(divide="ignore"):
         return np.minimum(slack / cost, np.maximum(program.high - total, 0.0))
 
@@ -125,6 +138,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
 def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
     """For each of `Program.many_rows` the most violated rows, ``each`` per user, and their violations."""
     point = program.point(tasks)
+    # the least size of a row's terms: what they are at typical tasks, or at less if nobody runs as much
     least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
     return [block.broken(point, least, each) for block in program.many_rows]
 
@@ -133,6 +147,7 @@ def bounds_violation(program: Program, tasks: Float) -> float:
     """The largest relative violation of bounds on users' tasks, from task limits and the policy's blocks."""
     totals = program.pairs.sum(tasks)
     short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
+    # beyond a limit in parts of typical tasks: beside a limit of 1e-14 of these, a solver's noise is no violation
     beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
     return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
 
@@ -186,7 +201,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
         else:
             conditions.append(condition)
     worst = max(worst, *(own.beyond for own in cone.model.own.held.values()), 0.0)
-    for block in levels.values():
+    for block in levels.values():  # by the objective's own value, exact where its variables are a solver's
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
@@ -227,6 +242,8 @@ def settled(cone: ConeModel, tasks: Float) -> tuple[dict[str, Float], float | No
     if not own.held:
         return {}, None
     values = own.values()
+    # the solver's values, if they hold at these tasks, which repair may have moved; then within rows of one variable;
+    # then the best, which is another program
     if len(values) == len(own.held):
         own.save(values)  # within their bounds
         if (violation := block_violation(cone, tasks)) <= BLOCK_TOLERANCE:
@@ -248,13 +265,13 @@ def _within_signs(cone: ConeModel, values: dict[str, Float]) -> dict[str, Float]
     own, low, high = cone.model.own, dict[int, Float](), dict[int, Float]()
     by_id = {one.variable.id: one.variable for one in own.held.values()}
     for condition in [*(condition for _, _, condition in cone.rest), *cone.required]:
-        found = condition.variables()
-        if len(found) != 1 or found[0].id not in by_id or not all(a.is_affine() for a in condition.args):
+        variables = condition.variables()
+        if len(variables) != 1 or variables[0].id not in by_id or not all(a.is_affine() for a in condition.args):
             continue
         rows = linear_rows(condition, cone.unknowns, list(by_id.values()))
         if rows is None or not rows.inequality:
             continue
-        variable, slopes = found[0], sp.csc_array(rows.others[found[0]])
+        variable, slopes = variables[0], sp.csc_array(rows.others[variables[0]])
         at = np.asarray(variable.value, dtype=float).ravel(order="F")
         least = low.setdefault(variable.id, np.full(variable.size, -np.inf))
         most = high.setdefault(variable.id, np.full(variable.size, np.inf))
@@ -314,15 +331,17 @@ def linear_rows(
     if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
         return None
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
-    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
+    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0  # CVXPY's other inequalities are expr <= 0
     jacobian, *of_more = gradients_of(expression, [unknowns, *more])
-    found = dict(zip(more, of_more, strict=True))
+    by_variable = dict(zip(more, of_more, strict=True))
     if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
         jacobian = sp.csr_array((unknowns.size, expression.size))
-    if jacobian is None or expression.value is None or any(slopes is None for slopes in found.values()):
+    if jacobian is None or expression.value is None or any(slopes is None for slopes in by_variable.values()):
         return None
     values = np.asarray(expression.value, dtype=float).ravel(order="F")
-    by_others = {variable: sp.csr_array(slopes * sign) for variable, slopes in found.items() if slopes is not None}
+    by_others = {
+        variable: sp.csr_array(slopes * sign) for variable, slopes in by_variable.items() if slopes is not None
+    }
     return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality, by_others)
 
 
@@ -332,6 +351,7 @@ def dual_values(condition: cp.Constraint) -> Float:
     size = int(np.prod(condition.shape)) if condition.shape else 1
     if value is None or isinstance(value, list):
         return np.zeros(size)
+    # a NaN is a multiplier of 0, which is valid
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
@@ -353,13 +373,14 @@ def tangent(
         gradient = sp.csr_array((cone.unknowns.size, 1))
     if gradient is None or value is None or not np.isfinite(value):
         return None
+    # f(x) <= f(x0) + slopes (x - x0), as a constant and slopes per task
     slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
     constant -= float(slopes @ tasks)
     by_others = dict[cp.Variable, Float]()
-    for variable, found in zip(others, of_others, strict=True):
-        if found is None:
+    for variable, of_other in zip(others, of_others, strict=True):
+        if of_other is None:
             return None
-        by_others[variable] = found.toarray().ravel()
+        by_others[variable] = of_other.toarray().ravel()
         constant -= float(by_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
     return Form(constant=constant), slopes, by_others
 
@@ -386,11 +407,13 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
             return part
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
 
+    # both sides of an inequality are parts of one row; a cone's arguments are rows of their own
     signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
     terms = [term for sign, side in zip(signs, condition.args, strict=False) for term in _terms(side, sign)]
     values = [by_row(np.abs(np.asarray(term.value, dtype=float).ravel(order="F"))) for term, _ in terms]
     for value in values:
         rounding = np.maximum(rounding, value)
+    # rounding of a row's largest term is no violation
     beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
     if not beyond.any():
         return 0.0
@@ -410,7 +433,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
 def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:
     """The size of the variable terms in each row of an affine expression, and its constant."""
-    value = np.asarray(term.value, dtype=float).ravel(order="F")
+    value = np.asarray(term.value, dtype=float).ravel(order="F")  # less all variable terms: the constant
     size = np.zeros(len(value))
     for variable, slopes in gradient(term).items():
         slopes, at = as_matrix(slopes).T, np.asarray(variable.value, dtype=float).ravel(order="F")
@@ -428,10 +451,10 @@ def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
     Linear rows are measured by terms that may cancel, and so are the arguments of a norm or a square: the square of an
     argument that cancels to 1e-7 of its terms is 1e-14 of their square.
     """
-    found = np.full(len(beyond), np.inf)
-    for part in np.geomspace(1.0, 1e-16, 65).tolist():
-        found = np.where(beyond <= grown(part), part, found)
-    return found
+    least = np.full(len(beyond), np.inf)
+    for part in np.geomspace(1.0, 1e-16, 65).tolist():  # four parts a decade, from above: the last that explains it
+        least = np.where(beyond <= grown(part), part, least)
+    return least
 
 
 def _grown(term: cp.Expression, part: float) -> Float:

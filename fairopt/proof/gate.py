@@ -1,7 +1,19 @@
 """The gate: the only maker of certificates.
 
-A certificate follows from the blocks, the instance as given, the final point and the evidence alone. A method proposes
-a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that changes afterwards is judged again.
+A certificate follows from the blocks, the instance as given, the final point and the evidence alone:
+
+    violation        excess over capacities and limits, at most 1e-9      (Proposition 9.2 makes tasks fit)
+    block_violation  excess over the policy's own constraints, at most 1e-7
+    gap              (bound by the evidence - value) / unit, at most 1e-6 (Definition 9.3)
+
+A method proposes a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that changes afterwards is
+judged again, and so is each tier at the final point. Why one place, which reads no status: max-min over 10,000 users,
+written plainly in CVXPY, came back from SCS as `optimal` with 1e-8 where the answer is 1.58e-4. That nothing else makes
+or changes certificates is tested by reading the source (tests/proof/test_gate.py). See docs/methods/certificates.md.
+
+Floats: gaps count rounding where they are computed, in `fairopt.proof` and its evidence. What is left to do here: a NaN
+is an infinite gap, an answer that repair moved by rounding is returned as it was given, and a share that exists only by
+the violation of a lower bound is none (`has_rounding_for_share`). Whole tasks are measured as they are, without repair.
 """
 
 from __future__ import annotations
@@ -40,9 +52,10 @@ from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
 
+LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
-LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that the checker takes: in fractions 15 seconds
 TOO_LONG = f"levels times pairs of users and servers: `fairopt verify` takes up to {LEVEL_PAIRS:,}"
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
@@ -55,8 +68,9 @@ class Answer:
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
-    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
-    `Certificate`.
+    variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
+    expressions if that alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers too.
+    The other fields are those of `Certificate`.
     """
 
     tasks: Float
@@ -75,6 +89,7 @@ class Answer:
     bundles: Float | None = None
     variables: Mapping[str, Float] = field(default_factory=dict)
     multipliers: Mapping[str, Float] = field(default_factory=dict)
+    hidden: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -105,31 +120,44 @@ def empty(program: Program) -> Answer:
 def judge(program: Program, proposal: Proposal) -> Answer:
     """Make a proposed point feasible and bound its gap, which is infinite if nothing is proved."""
     evidence, attempt = proposal.evidence, proposal.attempt
-    found = evidence is not None and (proposal.tasks is not None or evidence.has_point)
-    if evidence is None or not found:
+    has_point = evidence is not None and (proposal.tasks is not None or evidence.has_point)
+    if evidence is None or not has_point:
         answer = nothing(program, proposal.method)
     else:
         with np.errstate(all="ignore"):  # a NaN proves nothing
             if evidence.applies(program):
                 measured = evidence.measured(program, proposal.tasks, proposal.bundles)
                 answer = _answer(program, proposal.method, measured)
+                # a finite logarithm of what a user holds by a violation of others' lower bounds only is minus infinity
                 if conditions.has_rounding_for_share(program, answer.tasks, answer.violation + answer.block_violation):
                     answer.gap = np.inf
             else:
                 answer = nothing(program, proposal.method)
-            if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
+            # no tasks are possible: the only point is optimal, also where the objective is minus infinity
+            if not answer.gap <= GAP_TOLERANCE and not program.most.any():
                 answer.gap = 0.0
     answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
     answer.tried = proposal.tried
-    if attempt is not None:
-        answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
+    if attempt is not None:  # with what the gate measured, and not with what the solver said
+        if attempt.status == "optimal" and not answer.gap <= GAP_TOLERANCE:
+            answer.hidden = _hidden(program, answer)
+        answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if has_point else attempt,)
     return answer
+
+
+def _hidden(program: Program, answer: Answer) -> float:
+    """What rounding hides of an objective at an answer with tasks, if it is too much; see `Answer`."""
+    if not program.decides_tasks or program.objective.is_known:
+        return 0.0
+    if not (answer.tasks > LITTLE * program.size[program.pairs.user]).any():
+        return 0.0
+    return program.objective.hidden(program.point(answer.tasks, variables=answer.variables or None))
 
 
 def _answer(program: Program, method: str, found: Measured) -> Answer:
     """A measured point with its feasibility and value on the instance as given."""
     tasks, bundles, violation, value = found.tasks, found.bundles, found.violation, found.value
-    if violation is None:
+    if violation is None:  # on the instance as given: merged servers have other sums
         violation = feasibility(program.given, program.expand(tasks))
         if bundles is not None:
             violation = max(violation, holdings_violation(program.instance, bundles))
@@ -140,7 +168,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         value = program.objective.stated(program.point(tasks, bundles, variables or None))
     return Answer(
         tasks,
-        max(found.gap, 0.0) if found.gap == found.gap else np.inf,
+        max(found.gap, 0.0) if found.gap == found.gap else np.inf,  # max would keep or drop a NaN, as it comes first
         violation,
         method,
         value,
@@ -171,19 +199,20 @@ def allocation(
     are entries of the evidence that are known.
     """
     (first, started), (last, final) = judged[0], judged[-1]
-    table = _keep_given(found := last.expand(final.tasks), point)
+    table = _keep_given(expanded := last.expand(final.tasks), point)
     held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
-    of_nobody = first.empty or first.nobody_rises
+    of_nobody = first.empty or first.nobody_rises  # of no shares the smallest would be infinite
     value = 0.0 if of_nobody else started.value
-    if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
+    if (last is not first or (table is not expanded and not np.array_equal(table, expanded))) and not of_nobody:
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
+    # what `fairopt verify` would refuse to check is said when the answer is made, and not when somebody checks it
     size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
     certificate = _certificate(
         begun,
         final,
-        gap=float(np.max(gaps)),
+        gap=float(np.max(gaps)),  # of a NaN a NaN, which is no number within the tolerance
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
@@ -228,6 +257,7 @@ def exact(
     not compared: in floats they may lower earlier ones by a tolerance.
     """
     before = answer.certificate
+    # the tries and the solver stay: floats found the point from which fractions went on
     certificate = replace(
         before,
         gap=0.0,
@@ -265,10 +295,11 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     """How an exact answer differs from its tasks and evidence in floats; empty if it does not."""
     policy, instance, table, held = made.policy, made.instance, made.tasks_by_server, made.given_bundles
     violation, objective = _violation(instance, table, held), getattr(policy, "objective", None)
-    reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))  # of decimals
+    # exact answers are of the decimals as written; in the floats that these are read as, loads differ by a rounding
+    reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))
     if not violation <= max(VIOLATION_TOLERANCE, 2 * reading):
         return f"exceeds a capacity or a limit by {violation:.2g} of it"
-    if objective is None:
+    if objective is None:  # hierarchical DRF: exact tasks at the levels that floats found
         entry = answer.evidence[0] if answer.evidence and answer.certificate.ok else None
         if entry is None:
             return ""
@@ -277,6 +308,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     program = tiers[0][0] if tiers else program_class(objective)(instance, tiers_of(objective)[0], policy.constraints)
     if program.empty:
         return ""
+    # of the first tier: later ones are in fractions given the earlier ones exactly, and in floats less a tolerance
     first, (tasks, bundles) = tiers[0][1] if tiers else None, _gathered(program, table, held)
     if held is not None:
         if first is None or first.evidence is None:
@@ -287,13 +319,14 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
         violation = conditions.violation_at(program, tasks)
         gap = 0.0
         if first is not None and first.ok and first.evidence is not None:
+            # prices bound the objective at any tasks, levels only those of their own
             by_level = program.term.is_order and first.evidence.by_level
             gap = _fall(program, first.tasks, tasks) if by_level else _gap_at_the_end(program, first, table, None)
         point = program.point(tasks)
-        found = 0.0 if program.nobody_rises else program.objective.stated(point)
-        unit = max(abs(found), program.objective.drop(point)) if value is not None else np.inf
-        if value is not None and not abs(found - value) <= GAP_TOLERANCE * unit and found == found:
-            return f"states another objective than its tasks have, {found:.12g}"
+        stated = 0.0 if program.nobody_rises else program.objective.stated(point)
+        unit = max(abs(stated), program.objective.drop(point)) if value is not None else np.inf
+        if value is not None and not abs(stated - value) <= GAP_TOLERANCE * unit and stated == stated:
+            return f"states another objective than its tasks have, {stated:.12g}"
     if not violation <= BLOCK_TOLERANCE:
         return f"violates a constraint by {violation:.2g}"
     return "" if program.nobody_rises else _apart(made, answer, gap)
@@ -312,7 +345,7 @@ def _fall(program: Program, before: Float, after: Float) -> float:
 
 def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
     """What is wrong with an exact answer whose gap, by the evidence of the answer in floats, is ``gap``."""
-    if not answer.certificate.ok or gap <= answer.certificate.gap + GAP_TOLERANCE:
+    if not answer.certificate.ok or gap <= answer.certificate.gap + GAP_TOLERANCE:  # the interval that floats prove
         return ""
     apart = np.abs(made.tasks - answer.tasks)
     j = int(np.argmax(apart / np.maximum(made.tasks + answer.tasks, TINY)))
@@ -340,7 +373,7 @@ def unfinished(
     tried = () if proposed is None or proposed.attempt is None else (proposed.attempt,)
     tasks = None if proposed is None or proposed.bundles is not None else proposed.tasks
     if proposed is not None and tasks is not None and proposed.evidence is not None:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # feasible as far as repair makes it so, and nothing is proved
             answer = _answer(program, proposed.method, Measured(conditions.repair(program, tasks), np.inf, np.inf))
         answer.solver, answer.tried = proposed.solver, tried
         return allocation(policy, [(program, answer)], begun)
@@ -358,6 +391,7 @@ def _written(policy: Any, judged: Tiers, table: Float) -> tuple[dict[str, Any] |
     names, out = Named(getattr(policy, "constraints", ())), list[dict[str, Any] | None]()
     tiers = tiers_of(policy.objective) if hasattr(policy, "objective") else [program.objective for program, _ in judged]
     for (program, answer), later, tier in zip(judged, [*judged[1:], None], tiers, strict=False):
+        # prices bound any tasks, so that those of earlier tiers prove the final point; levels are of their own tasks
         own = later is None or program.term.is_smallest
         entry = entry_of(program, answer.evidence, answer.tasks if own else program.gather(table), names, tier)
         if entry is not None and later is not None:
@@ -377,7 +411,7 @@ def entry_of(
         return None
     try:
         return evidence.entry(program, tasks, names) | _of_bases(program, objective, tasks, names)
-    except (ValueError, FairoptError) as error:
+    except (ValueError, FairoptError) as error:  # an answer is saved all the same, with what is missing
         return {"why": str(error)}
 
 
@@ -393,13 +427,13 @@ def _of_bases(program: Program, objective: Objective, tasks: Float, names: Named
             continue
         from fairopt.solve.form.rising import at_base, names_at_base, who_stays
 
-        found = who_stays(program, share)
-        if found is not None and (found.rises & at_base(program, share, tasks)).any():
-            rising[repr(share)] = program.expand(conditions.repair(program, found.raised)).tolist()
-        if found is not None and not found.rises.all() and names_at_base(program, share):  # else nobody has left
+        staying = who_stays(program, share)
+        if staying is not None and (staying.rises & at_base(program, share, tasks)).any():
+            rising[repr(share)] = program.expand(conditions.repair(program, staying.raised)).tolist()
+        if staying is not None and not staying.rises.all() and names_at_base(program, share):  # else nobody has left
             labels = share._names(program.instance)
-            paid = {labels[t]: float(found.of_numbers[t]) for t in np.flatnonzero(found.of_numbers).tolist()}
-            charged = priced(program, found.prices) | names.multipliers(program, found.further)
+            paid = {labels[t]: float(staying.of_numbers[t]) for t in np.flatnonzero(staying.of_numbers).tolist()}
+            charged = priced(program, staying.prices) | names.multipliers(program, staying.further)
             out[repr(share)] = {"of_numbers": paid, **charged}
     return ({"at_base": out} if out else {}) | ({"rising": rising} if rising else {})
 
@@ -411,6 +445,7 @@ def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Fl
 
 def _keep_given(found: Float, point: Float | None) -> Float:
     """The given point, if repair changed it by rounding only."""
+    # so that what is loaded, or certified again, keeps its bits, though it was merged, repaired and spread since
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 
@@ -452,6 +487,7 @@ def whole(
     reached in all tiers. ``kept`` is the entry of the divisible answer's evidence, if it is known.
     """
     first, _ = judged[0]
+    # users of whom no whole task fits have left the divisible program, or its optimum would be compared with theirs
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
     table = instance.derived.by_row(placement)
@@ -466,6 +502,7 @@ def whole(
             variables = conditions.variables_at(own, tasks)
         if not first.empty:
             value = 0.0 if first.nobody_rises else first.objective.stated(first.point(first.gather(table)))
+            # of leximin by level: whole tasks may lose much of a low level and little of the sum
             losses = [_lost(program, answer, table) for program, answer in judged]
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]
@@ -494,6 +531,7 @@ def whole(
 
 def _violation_of_whole(each: Instance, placement: Float, violation: float) -> float:
     """The violation of whole tasks on individual servers: infinite within tolerance if not all tasks fit."""
+    # tasks that use 100 units more than 1e12 are within 1e-9, and do not fit
     return np.inf if violation <= VIOLATION_TOLERANCE and overfull(each, placement) else violation
 
 
@@ -528,7 +566,7 @@ def of_equilibrium(
     """
     method, value = "empty", 0.0
     part = instance.task_limits > 0
-    if part.any():
+    if part.any():  # users with a limit of 0 take no part, and have no level
         method, some = "per-server water-filling", instance if part.all() else taking_part(instance, part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain if gap is None else gap
@@ -545,8 +583,8 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
     """
     from fairopt.proof import filling_states as hierarchy
 
-    merged, value, note = instance.merged(), 0.0, ""
-    gap, short, method = np.inf, 0.0, "hierarchical filling"
+    merged, value, note = instance.merged(), 0.0, ""  # evidence is of classes of servers, as the filling saw them
+    gap, short, method = np.inf, 0.0, "hierarchical filling"  # an error below leaves the gap infinite
     if not (instance.task_limits > 0).any():
         gap, method = 0.0, "empty"
     else:
@@ -554,6 +592,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
             gap, short, note, value = hierarchy.confirm(merged, policy, entry, tasks)
         except hierarchy._Unconfirmed as error:
             note = str(error)
+        # an entry of a file may hold anything; what it makes of the confirmation is no fault of ours
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
     spread = instance.derived.spread(tasks)
@@ -569,6 +608,7 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
 
     Its objective is the smallest share per weight; its gap is the loss against a bound for divisible tasks.
     """
+    # a gap is a measure here and no proof of an optimum: nothing is maximised
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
     tasks = instance.derived.by_row(placed.placement)
     if len(part):

@@ -1,7 +1,14 @@
 """Gradients of CVXPY's expressions at the values of their variables.
 
-CVXPY takes matrices for each node. Here they are taken for the parts of an expression: each atom that is not affine,
-the affine expression that atoms are in, and those that are in them.
+CVXPY takes matrices for each node of an expression's tree and multiplies them, most of them of affine nodes. Here they
+are taken for the parts of an expression: each atom that is not affine, the affine expression that atoms are in, and
+those that are in them; with ``f(v) = a'v + b + sum_k c_k phi_k(A_k v + b_k)``
+
+    Df = a + sum_k c_k A_k' Dphi_k,
+
+where the affine parts are read off at once (`affine_slopes`). The gradients Dphi of atoms are CVXPY's, which lacks
+some: then there is no tangent, and other bounds are tried. Shapes are CVXPY's, (n_variable, n_rows), the transpose of a
+Jacobian.
 """
 
 from __future__ import annotations

@@ -7,7 +7,14 @@ prices pi >= 0 of the members, every feasible x has
     ``sum_u pi_u s_u <= V := y'b + mu'T + sum_p max_x (pi_u c_p - (y'A + mu'C)_p) x``.
 
 So if the others keep their floors, up to the level that is fixed, no member u rises above its own by more than ``(V -
-sum_v pi_v floor_v) / pi_u``. A member without such prices rises only if another of its team falls.
+sum_v pi_v floor_v) / pi_u``. A member without such prices rises only if another of its team falls, and then to the
+highest level of the team at most.
+
+Why a proof of its own: the totals are optimal to 1e-6, so that members could rise by as much at the cost of other
+teams; what is asked here is whether the split of these very totals is right. So right sides are what the tasks use, if
+that is more, and totals are those of the tasks to the bit: else rounding would leave no point at all. Multipliers of
+totals have any sign, and their terms cancel; rounding is counted by absolute terms. Gaps are relative to what a member
+has or, where that is less, to an equal part of its team (Proposition 7.16, docs/methods/cone.md).
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 
-AT_BOUND = 1e-9  # relative: members that near to a bound are at it
+AT_BOUND = 1e-9  # relative: members that near to a bound are at it, and do not count as able to fall
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class InsideTeams:
         instance, pairs = program.instance, program.pairs
         own, whole = team.share._numbers(instance, levelled=True), team._numbers(instance)
         c, in_total = pairs.of(own.per_task), pairs.of(whole.per_task)
+        # a total of other shares than those compared inside would not be fixed by what members exchange
         if not np.allclose(c, in_total, rtol=ROUNDING, atol=0.0):
             raise OutOfDomain(f"{team} sums other shares than its members compare")
         by_user = pairs.sum(tasks)
@@ -78,6 +86,7 @@ class InsideTeams:
         np.maximum.at(best, self.user, np.where(zero, 0.0, self.c))
         np.minimum.at(worst, self.user, self.c)
         self.shares = self.at(self.tasks)
+        # what a share is at least and at most, by the worst and the best server; never tighter than what it is
         self.lowest, self.most = np.minimum(worst * low, self.shares), np.maximum(best * high, self.shares)
         self._add_rows(program, tasks, columns, (least, limit))
 
@@ -100,6 +109,7 @@ class InsideTeams:
         used = table @ self.tasks
         some = np.flatnonzero(np.diff(table.indptr) > 0)
         self.table = table[some]
+        # tasks exceed rows by rounding: with the right sides as they are, the totals would not be feasible
         self.low = np.minimum(np.concatenate(low), used)[some]
         self.high = np.maximum(np.concatenate(high), used)[some]
 
@@ -118,20 +128,20 @@ class InsideTeams:
         top = np.zeros(self.n_teams)
         np.maximum.at(top, self.team[above], (s / self.w)[above])
         rise = np.where(priced, rise, np.maximum(top[self.team] * self.w - s, 0.0))
-        moved = np.abs(self.totals_table @ tasks - self.totals)
+        moved = np.abs(self.totals_table @ tasks - self.totals)  # a split of other totals is none of these
         held = [moved / np.where(self.totals > 0, self.totals, 1.0), (np.minimum(rise, room) / unit)[unit > 0]]
-        found = float(np.max(np.concatenate(held), initial=0.0))
-        return found if np.isfinite(found) else np.inf
+        worst = float(np.max(np.concatenate(held), initial=0.0))
+        return worst if np.isfinite(worst) else np.inf
 
     def _rises(self, dual: SplitDual, s: Float) -> Float:
         """By how much the members that a dual solution fixes can rise."""
         y, mu, pi = dual.of_rows, dual.of_totals, np.maximum(dual.of_members, 0.0)
-        y = np.where(np.isfinite(np.where(y > 0, self.high, self.low)), y, 0.0)  # of the right sign
+        y = np.where(np.isfinite(np.where(y > 0, self.high, self.low)), y, 0.0)  # no side without a bound
         b = np.where(y > 0, self.high, np.where(y < 0, self.low, 0.0))
         paid = pi[self.user] * self.c
         gain = paid - self.table.T @ y - self.totals_table.T @ mu
         gain = gain + TERM_ROUNDING * (paid + self.sizes.T @ np.abs(y) + self.totals_table.T @ np.abs(mu))
-        level = float((s / self.w)[dual.members].min())
+        level = float((s / self.w)[dual.members].min())  # what is above it may fall to it
         floors = np.minimum(s, np.maximum(level * self.w, self.lowest))
         terms = [y * b, mu * self.totals, np.where(gain > 0, gain * self.most_tasks, gain * self.least_tasks)]
         terms.append(-pi * floors)

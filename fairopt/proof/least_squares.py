@@ -1,4 +1,13 @@
-"""Minimum-norm least-squares solutions of equations, found within the time limit of a call."""
+"""Minimum-norm least-squares solutions of equations, found within the time limit of a call.
+
+    min ||x||  among all x that minimise  ||A x - b||.
+
+With b the residuals of a solver's dual point, x is the least change that removes them: multipliers stay near those
+found, so that the bound does. Which way depends on the size: up to `DENSE` entries LAPACK's SVD; few sparse equations
+by A A', which squares the condition and is therefore one step of several (`minimum_norm`); else LSQR. LAPACK does not
+look at the clock, and does not end on NaN, so that it is given neither large matrices nor these. A wrong solution
+cannot falsify a bound, which is computed anew from the multipliers.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +43,8 @@ def minimum_norm(matrix: sp.csr_array, right: Float) -> Float:
     equations a part may be left.
     """
     shared = len(np.unique(matrix.indices)) < len(matrix.indices)
-    found = _by_products(matrix, right) if shared and matrix.shape[0] <= FEW else None
-    return by_iteration(matrix, right) if found is None else found
+    solution = _by_products(matrix, right) if shared and matrix.shape[0] <= FEW else None
+    return by_iteration(matrix, right) if solution is None else solution
 
 
 def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
@@ -46,11 +55,11 @@ def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
     scaled = sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape)
     products = (scaled @ scaled.T).toarray() + SHIFT * np.eye(len(size))
     try:
-        found = np.asarray(scaled.T @ np.linalg.solve(products, right / size))
+        solution = np.asarray(scaled.T @ np.linalg.solve(products, right / size))
     except np.linalg.LinAlgError:
         return None
-    left = np.abs(matrix @ found - right).max(initial=0.0)
-    return found if left <= LEFT * np.abs(right).max(initial=0.0) else None  # None also of NaN
+    left = np.abs(matrix @ solution - right).max(initial=0.0)
+    return solution if left <= LEFT * np.abs(right).max(initial=0.0) else None  # None also of NaN
 
 
 def by_iteration(matrix: sp.csr_array, right: Float, most: int = 2) -> Float:

@@ -2,9 +2,11 @@
 
 On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): a user has more only if a user with no more
 than it has less. At prices p the capacities are worth at least the cost of all levels at the users' cheapest servers.
-So if all users keep their floors, their levels up to the one that p fixes, none of its users exceeds its floor by more
-than ``slack / cost``: the slack is the value of capacities less the cost of the floors, and the cost is that of a unit
-of the user's level.
+So if all users keep their floors ``f_j = min(z_j, max(low_j, h))``, their levels up to the one h that p fixes,
+
+    y_j  <=  f_j + slack / v_j,   slack = p'u - sum_j v_j f_j   (plus t_e slack_e of earlier levels e),
+
+with v_j the cost of a unit of user j's level at its cheapest server and u the usable capacities.
 
 Small possible rises do not imply that levels are near those of leximin: with demands that are traces, the last 1e-10 of
 a level can be worth half of a later one. So two more quantities are measured. By complementary slackness users hold
@@ -12,6 +14,11 @@ nothing at a positive reduced cost (users above the level: at a positive cost); 
 a gap. Such pairs are closed for later levels: multiples of the earlier level's prices, and of its slack, are added to
 later ones. And the part of each capacity that earlier users could take from later ones, by rising as far as is left
 open, counts as displaced.
+
+Floats: slack is a sum of nonnegative terms, since the difference of two equal values of 1 leaves 1e-16 where a later
+user pays 1e-17. Terms below `EQUAL` of their capacity or cost are 0. What rounding hides even so may be all that a
+later level has: `moved_by_rounding` follows it from level to level (Bound 5.18, docs/methods/servers.md), and where
+that is too much, levels are solved in fractions.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY, VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 
-SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity: 1e-9 of it are 1e-6
 ABOVE = 1e-9  # relative: users that far above a level are not at it
 TIE = 1e-7  # relative: costs that near may be equal, since interior point methods leave 1e-8 between them
 EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
@@ -160,11 +167,13 @@ class LevelsAtPrices:
         c = share.coefficients(instance)
         self.by_server = c.ndim == 2
         per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(share)
-        self.per_task = self.pairs.of(c) / per_user[self.user]
+        self.per_task = self.pairs.of(c) / per_user[self.user]  # c_js / (w_j level)
         if not self.by_server:
             per = c / per_user
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
         else:
+            # a share that differs by server has no level at a bound on tasks: most on the best, and within what fits
+            # alone
             best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
             alone = np.where(instance.eligible, c * instance.derived.tasks_alone_within(program.usable), 0.0).sum(
                 axis=1
@@ -196,8 +205,9 @@ class LevelsAtPrices:
                 self.at_proved_level(c, rise), np.minimum(rise, self.remaining_part(c, slack) * SLICE), rise
             )
             lower, at_level = values < c.level * (1 - ABOVE), mine[values[mine] >= c.level * (1 - ABOVE)]
+            # before this level's own bounds are known, by users below it, who have had theirs
             displaced = self.displaced(np.where(lower & ~self.given_lower, excess, 0.0))
-            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()
+            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()  # all could rise by slack / spent
             to_level = c.level / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_level))[mine]
             by_prices[mine] = np.minimum(by_prices, rise)[mine]
@@ -231,6 +241,7 @@ class LevelsAtPrices:
         rounded = ROUNDED if worst_case else ONE_ROUNDING
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
         most_rise, fixed = np.maximum(most_rise, 0.0), np.zeros(n, dtype=bool)
+        # of each user; of each capacity, by users of earlier levels; and the pairs that these have not closed
         fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
         out, of_limits = list[float](), [0.0]
         for c, is_level in self.steps(most_rise <= GAP_TOLERANCE, worst_case and self.further is None):
@@ -529,9 +540,9 @@ class LevelsAtPrices:
             c, held = self.judged[k], by_level == k
             mine, most = users[held], load[held]
             pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])
-            order = np.argsort(pays / most)
+            order = np.argsort(pays / most)  # the greedy order of a fractional knapsack is optimal
             pays, most = pays[order], most[order]
-            before = np.cumsum(pays) - pays
+            before = np.cumsum(pays) - pays  # what those in front have paid
             room = np.maximum(c.slack + c.rounding - before, 0.0)
             total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
         return total

@@ -192,6 +192,7 @@ class NumberBounds:
         """The bound V on the sum of the numbers at their prices, rounded up."""
         program, charged = self.program, self.charges(dual)
         gain = -self.pairs.min(self.reduced_costs(dual, charged))
+        # of each user the largest total where a task gains, its lower bound where it costs
         parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
         limit, constant = float(charged.prices @ program.usable_rows), charged.constant
         if self.numbers.base is not None:
@@ -218,9 +219,9 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     held = (bounds.lowest > 0) & (levels * bounds.numbers.weights <= bounds.lowest * (1 + ABOVE))
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
     # who is at a lower bound above the level of a resource leaves it to the others
-    found = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    by_level = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
     duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
-    for level, i in sorted(found):
+    for level, i in sorted(by_level):
         mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level) - rounding) & ~settled
         if mine.any():
             prices = (np.arange(len(program.usable)) == i).astype(float)

@@ -1,8 +1,22 @@
 """Gaps and violations on one pool, in one pass over the data.
 
-Everything is measured from demands, shares and tasks. The method gives only hints (the order of resources, the prices),
-and a bad hint gives a large gap, never a wrong one. Parts of the users, such as shards, are measured separately and
-`combined`.
+Everything is measured from demands, shares and tasks, with z_j = s_j / w_j and g_ji the part of capacity i that a task
+of user j takes. The gap is
+
+    max_i max(top_i / least_i - 1, slack_i / held_i)                                    of leximin (Bound 4.3),
+    log M(p'r + sum_j max_z (w_j u(z) - pi_j z)) - log M(sum_j w_j u(z_j))              of alpha-fairness (Bound 4.6),
+    (B - total) / B,  B = p'r + sum_j max_x (c_j - pi_j) x                              of a total (Bound 4.9)
+
+(docs/methods/pool.md). The method gives only hints (the order of resources, the prices), and a bad hint gives a large
+gap, never a wrong one. All are sums and maxima over users, so that a pass over chunks of users is enough, without a
+matrix of pairs, and parts of the users, such as shards, are measured separately and `combined`. `lagrangian` gives the
+same bounds (tests/proof/test_pool.py).
+
+Floats: full means full to `SUM_ROUNDING` of a capacity. Where users hold very little of the resource that fixes them,
+that rounding is much of their level, and what lower levels owe moves it: `Corrections` count it to first order, and on
+pools of up to `MAX_USERS` users levels are bounded in fractions where it decides (`exact_filling`). Of three users, of
+whom the last needs 2^-42 of a resource, a level of 1.5 met the condition to 1e-12 where it should be 5.5. Sums of
+powers lose digits near alpha = 1, hence the shift.
 """
 
 from __future__ import annotations
@@ -57,6 +71,7 @@ class Feasibility(NamedTuple):
     @classmethod
     def of(cls, chunk: Chunk, tasks: Float) -> Feasibility:
         """The measures of a chunk."""
+        # bounds are single numbers where all users have the same: then most passes over users are spared
         low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
         above_limit, below_bound = (np.inf if tasks.min() < 0 else 0.0), 0.0  # negative tasks are never feasible
         if not (isinstance(high, float) and high == np.inf):
@@ -73,11 +88,13 @@ class Feasibility(NamedTuple):
     def factor(self, usable: Float, n_users: int) -> float:
         """The factor on all tasks with which capacities hold exactly, in any order of summation."""
         used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
+        # one factor for all users instead of one for each resource: levels keep their ratios, and so the gap of leximin
         worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
         return top / worst if worst > top else 1.0
 
     def scaled(self, factor: float) -> Feasibility:
         """The measures with all tasks multiplied by a factor below 1 (which rounds each by 1e-16)."""
+        # (low - t x) / low, of the user who has least of its bound, at 0 below it at first
         below_bound = 1.0 - (1.0 - self.below_bound) * factor if self.has_lower_bounds else 0.0
         return self._replace(load=self.load * factor, below_bound=below_bound)
 
@@ -137,6 +154,7 @@ class Bottlenecks(NamedTuple):
         """Whether errors of other levels could be many tasks of users who hold very little of their bottleneck
         (`Corrections`).
         """
+        # an error of the gap in lower levels is a part of this size of users who hold so much less of the resource
         part = max(self.gap(usable), SUM_ROUNDING) / GAP_TOLERANCE
         return bool((np.isfinite(self.least) & ~(self.rising >= part * usable)).any())
 
@@ -160,11 +178,12 @@ class Bottlenecks(NamedTuple):
             if adjustments is not None:
                 slack = abs(adjustments.corrected(slack, SUM_ROUNDING * usable))
             rising = self.rising
+            # where nobody holds anything, the lower bounds of others fill the resource up to rounding
             tolerated = np.where(rising > 0, SUM_ROUNDING, ROUNDING) * usable
             rise = np.where(slack > tolerated, slack / rising, 0.0)
-            if self.feasible.has_lower_bounds:
+            if self.feasible.has_lower_bounds:  # what lower bounds leave of a capacity may be all rounding
                 rise = np.where((rising > 0) & (rising <= ROUNDING * usable), np.inf, rise)
-            over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
+            over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)  # 1 / 0 of a user without tasks
             excess = np.maximum(over, rise)
         charged = np.isfinite(self.least)
         worst = float(np.where(charged, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
@@ -189,6 +208,8 @@ class Corrections(NamedTuple):
         They rise from the lowest of their levels by the slack there and by what they hold beyond it. Users need no
         resource before their own, so as many rounds as resources are enough.
         """
+        # users of resource i rise by the part rise_i, of what they hold and of what fills it; that changes the slack of
+        # other resources by held_ik rise_i
         own, left = np.diag(self.held), slack
         for _ in own:
             rise = np.diag(self.excess) + np.where(abs(left) > rounding, left, 0.0)
@@ -200,9 +221,10 @@ class Corrections(NamedTuple):
 
 def first_full(pool: Pool, tasks: Float) -> list[int]:
     """An order in which to check resources: the full ones first, by their top level."""
-    found = bottlenecks(pool, tasks, range(pool.m))
-    slack = pool.usable - found.feasible.load
-    return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], found.top[i], found.least[i]))
+    measures = bottlenecks(pool, tasks, range(pool.m))
+    slack = pool.usable - measures.feasible.load
+    # by levels, as water-filling would have filled them; that 1e-6 is left says only that a resource is tried later
+    return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], measures.top[i], measures.least[i]))
 
 
 class LevelsOfPool:
@@ -213,6 +235,7 @@ class LevelsOfPool:
         self.all: Float = tasks * chunk.coefficients / chunk.of(chunk.pool.weights)
         self.has_lower_bounds = not (isinstance(low, float) and low == 0)
         self.limited = not (isinstance(high, float) and high == np.inf)
+        # within 1e-9 of a bound users are at it: what that hides of a lower bound counts as slack (`above_bounds`)
         self.gives = np.where(tasks > low * (1 + 1e-9), self.all, 0.0) if self.has_lower_bounds else self.all
         self.wants = np.where(tasks < high * (1 - 1e-9), self.all, np.inf) if self.limited else self.all
 
@@ -239,7 +262,7 @@ def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = T
     pool, ratios = chunk.pool, chunk.ratios
     levels = LevelsOfPool(chunk, x)
     gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
-    free = x if gives is wants else np.where(levels.between, x, 0.0)
+    free = x if gives is wants else np.where(levels.between, x, 0.0)  # without bounds both are the levels themselves
     top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
     held, held_at_bounds = np.zeros(pool.m), np.full(pool.m, np.inf)
     above_bounds: Float = np.zeros(pool.m)
@@ -248,7 +271,7 @@ def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = T
     left: Any = slice(None)  # users not charged to a resource yet
     reached: Any = 0.0  # the highest level of the others above their lower bounds
     for i in order:
-        if not exact and not isinstance(left, slice) and not len(left):
+        if not exact and not isinstance(left, slice) and not len(left):  # everybody is charged: usually after the first
             top[i] = reached
             continue
         part = ratios[i][left]
@@ -313,6 +336,8 @@ class AlphaFairSums(NamedTuple):
 
     def scaled(self, factor: float, alpha: float) -> AlphaFairSums:
         """The measures with all tasks times a factor."""
+        # V(t z) = t^(1 - alpha) (V(z) + W / (1 - alpha)) - W / (1 - alpha) with a shift, and without one V(t z) = t^..
+        # V
         exponent, shift = 1.0 - alpha, self.weight * _shift(alpha)
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
@@ -340,7 +365,10 @@ class AlphaFairSums(NamedTuple):
 
 
 def _shift(alpha: float) -> float:
-    """1 for alpha near 1, where logarithms of sums of powers lose digits."""
+    """1 for alpha near 1, where logarithms of sums of powers lose digits.
+
+    At alpha = 1 + 1e-4 and 1 - 1e-4 gaps are up to 2e-11 without it, and 1e-12 with it.
+    """
     return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
 
 
@@ -360,7 +388,7 @@ def alpha_fair_sums_of(chunk: Chunk, x: Float, log_prices: Float, alpha: float, 
     weights = chunk.of(pool.weights)
     per_task = chunk.coefficients
     price = (np.exp(log_prices) * level) @ chunk.ratios
-    price /= per_task
+    price /= per_task  # of a unit of share; gains are per weight, so that weights are applied last
     z = x * per_task
     z *= 1.0 / (level * weights)
     least, most = (chunk.of(b) * (per_task / (level * weights)) if pool.bounded else b for b in (pool.low, pool.high))
@@ -452,5 +480,6 @@ def rounding_decides(program: Program, found: Bottlenecks) -> bool:
     if program.instance.n_users > MAX_USERS or program.term.share is None:
         return False
     with np.errstate(all="ignore"):
+        # an error of eps in the first level, times 1 / (part held) at each resource after it
         growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)
         return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)

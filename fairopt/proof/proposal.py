@@ -1,6 +1,13 @@
 """Proposals of methods, and the interface of the kinds of evidence in `fairopt.proof.evidence`.
 
-Wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not evidence.
+A method is a generator of `Proposal`s: a point x and evidence e, numbers such as prices or levels. The gate computes
+
+    gap(x, e) >= (max_y f(y) - f(x)) / unit      for every e of the right shape,
+
+so that wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not
+evidence: nothing can be computed from them. Each kind is a class that holds numbers and the program of these, says to
+which programs it belongs (`Evidence.applies`: the bound of one program is none of another), and writes itself
+to files in natural units, where the checker reads it (docs/methods/evidence.md, Definition 9.5).
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ class Measured:
     multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 
-MOVED = "whose rounding may move them"  # levels, in what a certificate assumes
+MOVED = "whose rounding may move them"  # levels, in what a certificate assumes; the table then tries fractions
 
 
 class Evidence(ABC):
@@ -149,7 +156,7 @@ def as_numbers(values: Any, shape: tuple[int, ...]) -> Any:
 
 def as_indices(values: Any, below: int) -> Any:
     """Numbers as distinct indices below a bound."""
-    array = np.asarray(values, dtype=np.intp)
+    array = np.asarray(values, dtype=np.intp)  # of a file: negative ones would count from the end
     if array.ndim != 1 or (array.size and not (array.min() >= 0 and array.max() < below)):
         raise ValueError(f"indices not below {below}")
     if len(np.unique(array)) < len(array):

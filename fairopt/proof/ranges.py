@@ -2,7 +2,15 @@
 
 A point of a cone bounds its coordinates by one another: with ``b exp(a / b) <= c`` a logarithm is at most that of the
 largest number that it is of, and an exponential at least that of the least. Such bounds on an affine expression are
-linear rows again.
+linear rows again. For a row ``a'v <= b`` and ranges [l, m] of all variables
+
+    a_k v_k  <=  b - sum_(i != k) min(a_i l_i, a_i m_i),
+
+repeated until nothing changes by `STEP`. Bounds that fall for ever by halves are cut off at `ROUNDS`: any round's
+ranges are valid. A linear program for each end would give the best ranges; they are needed only to charge what rounding
+leaves of costs (Bound 7.3, docs/methods/cone.md), so that a factor of 2 does not matter. Floats: each bound is moved
+out by `ROUNDING` of its row's terms, and infinite ends count by number and not as infinities, of which two would cancel
+to NaN.
 """
 
 from __future__ import annotations
@@ -15,10 +23,10 @@ import numpy as np
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 
-ROUNDS = 20  # of propagation
-ROUNDING = 1e-12  # of the terms of a row
+ROUNDS = 20  # of propagation: a chain of as many rows is followed
+ROUNDING = 1e-12  # of the terms of a row: ranges are wider by this
 CONES = 4  # rounds through all cones: a logarithm of a logarithm takes two
-STEP = 0.1  # the least relative change for which another round is worth it
+STEP = 0.1  # the least relative change for which another round is worth it: ranges charge what rounding leaves
 
 
 class Entries(NamedTuple):

@@ -1,7 +1,18 @@
 """Answers of CVXPY problems that the user solved and perhaps changed, judged by the problem as it is.
 
 Of the policy only what the problem still states counts. The capacities, task limits and eligibility of the instance
-always hold.
+always hold. With g_c the problem's constraints, y_c the dual values that its solver left, and phi its objective,
+
+    max phi  <=  min of  Bound 7.1 (the block's majorant, if phi is still its objective)
+                         Bound 7.4 (the tangent of phi at the tasks)
+                         Bound 7.3 (the dual of the cone form, solved once more),
+
+each tried only if the one before leaves a gap (docs/methods/cone.md). phi is still the block's if the problem has the
+objective that the block made and this has the block's value at the point; else only its own tangent and cone form
+count.
+
+Floats: CVXPY's dual values are per row as the user wrote it, in its units, so that nothing is scaled here. A user's
+constants are taken out of phi before gaps are measured; what floats hide beside them counts (`rounding_of`).
 """
 
 from __future__ import annotations
@@ -15,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import first_finite, flat, in_units, tiers_of, unit_of
+from fairopt.blocks.algebra import flat, in_units, tiers_of, unit_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
@@ -30,6 +41,7 @@ from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
 from fairopt.proof.gradients import gradient_of
 from fairopt.proof.lagrangian import Multipliers
+from fairopt.proof.slopes import slope_of
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
@@ -38,21 +50,21 @@ from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
-from fairopt.solve.form.program import Program, require_instance, slope_of
+from fairopt.solve.form.program import Program, require_instance
 
 
 @coefficients_cached()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """The answer of a problem as an allocation; see `Policy.certify`."""
     begun = time.perf_counter()
-    found = judge_problem(policy, problem, instance)
-    found.solver = getattr(problem.solver_stats, "solver_name", None)
-    made = gate.of_problem(_still(policy, problem, instance), instance, found, begun)
+    answer = judge_problem(policy, problem, instance)
+    answer.solver = getattr(problem.solver_stats, "solver_name", None)
+    made = gate.of_problem(_still(policy, problem, instance), instance, answer, begun)
     if not made.certificate.ok:
         fix = MATRICES if has_matrices(problem) else "solve it with tighter tolerances or another solver"
         raise NotCertified(
             f"the problem's answer cannot be certified: {made.certificate}, its constraints hold to "
-            f"{found.block_violation:.2g} (1e-7); {fix}",
+            f"{answer.block_violation:.2g} (1e-7); {fix}",
             best=made,
         )
     return made
@@ -84,7 +96,7 @@ def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answe
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
         raise InvalidBlock(f"read({type(problem).__name__}): give a cvxpy.Problem that policy.problem(instance) made")
-    if not problem.is_dcp():
+    if not problem.is_dcp():  # a tangent bounds a concave function only, and a cone form is of convex problems
         raise NotConcave(
             "the problem is not convex by CVXPY's rules, so nothing bounds its optimum; write it with a concave "
             "objective and convex constraints"
@@ -99,6 +111,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
     instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
     variable = _variable(problem, TASKS, wanted)
+    # solvers leave tasks a little below 0
     table = np.maximum(np.asarray(variable.value, dtype=float), 0.0).reshape(instance.n_users, instance.n_servers)
     tasks = conditions.repair(program, table[program.active][pairs.user, pairs.server])
     full = program.expand(tasks)
@@ -115,6 +128,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
             if rows is not None:
                 dual = conditions.dual_values(condition)
                 multipliers.charge(rows, dual, full.ravel(order="F")[place], place=place)
+            # prices are reported if the user left the constraint of capacities as it was
             is_capacity = getattr(condition, "label", None) == "capacity"
             if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
                 prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
@@ -131,16 +145,16 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
 
 def _own_values(problem: cp.Problem) -> dict[str, Float]:
     """The values of variables other than those of tasks and bundles, by name."""
-    found = {variable.name(): variable.value for variable in problem.variables()}
-    return {name: np.asarray(value, dtype=float) for name, value in found.items() if name not in (TASKS, BUNDLES)}
+    values = {variable.name(): variable.value for variable in problem.variables()}
+    return {name: np.asarray(value, dtype=float) for name, value in values.items() if name not in (TASKS, BUNDLES)}
 
 
 def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:
     """The variable of a name, which must be there, with that shape and a value."""
-    found = [v for v in problem.variables() if v.name() == name]
-    if len(found) != 1:
+    named = [v for v in problem.variables() if v.name() == name]
+    if len(named) != 1:
         raise InvalidBlock(f"the problem has no variable named {name!r}; start from policy.problem(instance)")
-    variable = found[0]
+    variable = named[0]
     if variable.shape != shape:
         raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, not {shape} as for this instance")
     for needed in (variable, *problem.variables()):
@@ -154,7 +168,7 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
 
 def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
     """The largest relative violation of the problem's constraints and of its variables' ranges."""
-    ranges = [condition for variable in problem.variables() for condition in variable.domain]
+    ranges = [condition for variable in problem.variables() for condition in variable.domain]  # as nonneg=True
     return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
 
@@ -166,6 +180,7 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     value, here = objective.value(point), float(expression.value) + (constant - objective._constant(point))
     if objective.term.kind.in_logs:
         value = float(np.log(value))
+    # to the tolerance of gaps: beside a constant that the user added, the drop to half the tasks gives the scale
     return bool(np.isclose(value, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 
@@ -210,6 +225,7 @@ def _gap_of_tasks(
         slopes = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         cost, size = multipliers.pair_cost - slopes, np.abs(slopes)
         rounding = TERM_ROUNDING * (size if multipliers.size is None else size + multipliers.size)
+        # cheapest server less slope, rounded down; who gains runs all that it can, others their lower bounds
         least = program.pairs.min(cost - rounding)
         reach = np.where(least < 0, program.most, program.low)
         excess = multipliers.constant - float(least @ reach) - float(slopes @ tasks)
@@ -234,7 +250,7 @@ def _gap_by_conic_dual(
     The ``expression`` is the problem's objective without constants.
     """
     unit = unit or 1.0
-    scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
+    scale = unit if isinstance(problem.objective, cp.Maximize) else -unit  # so that the value is about 1
     form, value = expression / scale, float(expression.value) / scale
     return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
 
@@ -261,20 +277,15 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
             slope = slope_of(sign * expression, problem.constraints, variable, at, usual, restore)
         return slope.unit, here, rounding + slope.hidden
 
-    ends = {v: np.zeros(v.shape) for v in expression.variables()}
+    def value(to: dict[cp.Variable, Float], part: float) -> float:
+        """The value with some variables moved by a part of the way to others."""
+        with values_kept(to):
+            for one, end in to.items():
+                one.save_value(np.asarray(one.value + part * (end - one.value)))
+            return conditions.number(expression)
 
-    def change(to: dict[cp.Variable, Float]) -> float:
-        def at(part: float) -> float:
-            with values_kept(to):
-                for one, end in to.items():
-                    one.save_value(np.asarray(one.value + part * (end - one.value)))
-                return here - conditions.number(expression)
-
-        return first_finite(at, 1.0)[1]
-
-    drop = conditions.fall_of(expression, expression.variables())
-    changes = partial(change, {variable: typical.reshape(variable.shape)}), partial(change, ends)
-    unit = unit_of(drop, changes, 0.0 if known else rounding)
+    none, there = {v: np.zeros(v.shape) for v in expression.variables()}, {variable: typical.reshape(variable.shape)}
+    unit = unit_of(lambda part: value(none, 1.0 - part), partial(value, there), 0.0 if known else rounding)
     if unit == 0 and is_flat(expression):
         return flat(here, rounding)
     return unit, here, 0.0 if known else rounding
@@ -288,7 +299,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
     capacity = program.whole_capacities.ravel()
     bundles = np.maximum(np.asarray(variable.value, dtype=float), 0.0) * can_hold(program)
-    total = bundles.sum(axis=0)
+    total = bundles.sum(axis=0)  # repair, as of tasks: each resource of a server is scaled down to its capacity
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
     run = tasks_in_bundles(instance, table)

@@ -2,10 +2,19 @@
 
 With ``k_js = sum_i G_jsi p_si``, ``v_j = min_s k_js`` and P the worth of all capacities, every allocation has ``sum_j
 w_j u(z_j) <= P + sum_j max_z (w_j u(z) - v_j z)``, and ``min_j z_j <= P / sum_j v_j``. Limits on users whose shares
-differ by server add multipliers, along the lower convex hull of cost by use of the limit (Proposition 5.11).
+differ by server add multipliers: with a_js the part of the limit that a unit of level uses on server s,
+
+    nu_j = max_s (h_j - k_js)+ / a_js,    min_j z_j  <=  (P + sum_j nu_j) / sum_j h_j    for any h_j >= v_j,
+
+and the tightest h_j is on the lower convex hull of the points (a_js, k_js) (Propositions 5.1, 5.11 and 5.16,
+docs/methods/servers.md). A user walks along it to servers that cost more and use less of its limit, at most once
+through all servers.
 
 This is the bound of `lagrangian` with each user at its cheapest server, in chunks of users instead of a matrix of
-pairs.
+pairs. Floats: levels are in units of about the max-min level, prices of max-min relative to the largest, whose size is
+arbitrary, and those of alpha-fairness logarithms. Repair scales a server down to 1 - 1e-13 of it, more than what sums
+over users differ by. Users whom that leaves below a lower bound are raised again, from what is free and from users
+above theirs (`_lifted`); 200 small instances with lower bounds were certified without that too.
 """
 
 from __future__ import annotations
@@ -23,8 +32,10 @@ from fairopt.solve.form.demands_at_prices import cheapest_of, demands_of
 from fairopt.solve.form.program import Program
 
 NEAR = 1e-6  # of a lower bound: users that near to it are not lowered
-NEWTON_STEPS = 3  # on the piecewise linear bound of max-min under limits
-FLOOR_STEPS = 100  # on the same under lower bounds, where a step is one sum
+# On the piecewise linear bound of max-min under limits, from the value at the answer: the first proved 200 small
+# instances with rates, as that value is near the optimum.
+NEWTON_STEPS = 3
+FLOOR_STEPS = 100  # on the same under lower bounds, where a step is one sum: 2 were too few for 5 of 200 instances
 
 
 class RowUnits:
@@ -46,7 +57,7 @@ class RowUnits:
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         self.demands = demands_of(instance.demands, program.whole_capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
-        self.usable = np.where(self.needed, program.usable[:, None], 1.0)
+        self.usable = np.where(self.needed, program.usable[:, None], 1.0)  # else 0 / 0 where nobody needs a resource
         self.limits, self.reach = program.high / self.per_level[:, 0], program.most / self.per_level[:, 0]
         self.floors = program.low / self.per_level[:, 0]
 
@@ -93,6 +104,7 @@ class LevelUnits(RowUnits):
         for _ in range(self.demands.n_servers):
             here = server[at]
             used = np.choose(here, limit_use.T) if isinstance(at, slice) else limit_use[at, here]
+            # the level that the user would have at this marginal utility; what it uses of the limit there
             wanted = target if w is None else (w[at] / marginal[at]) ** (1.0 / alpha)
             moves = np.flatnonzero(wanted * used > 1.0 + ROUNDING)
             if not len(moves):
@@ -106,6 +118,7 @@ class LevelUnits(RowUnits):
                 out=np.full_like(fewer, np.inf),
                 where=(fewer < 0) & eligible[at],
             )
+            # the level at which two servers cost the same; the lowest is the next edge of the hull
             slope, there = cheapest_of(slopes)
             enough = np.inf if w is None else w[at] * used**alpha  # where the limit is just enough on this server
             step = np.minimum(slope, enough)
@@ -113,7 +126,8 @@ class LevelUnits(RowUnits):
             passed = slope < enough
             at = at[passed]
             previous[at], server[at] = here[passed], there[passed]
-        return HullPoint(np.maximum(marginal, least), costs, server, previous)  # rounding might lower it
+        # rounding might lower it below the cheapest server, where the bound does not hold
+        return HullPoint(np.maximum(marginal, least), costs, server, previous)
 
     def marginal_utilities(
         self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0
@@ -127,10 +141,10 @@ class LevelUnits(RowUnits):
             return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
         marginals, multipliers = np.empty(self.demands.n_users), np.zeros(self.demands.n_users)
         for users in self.demands.chunks():
-            found, limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
-            marginals[users] = found.marginal
+            hull, limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
+            marginals[users] = hull.marginal
             for s in range(self.demands.n_servers):
-                multiplier = np.maximum(found.marginal - found.costs[:, s], 0.0) / np.where(
+                multiplier = np.maximum(hull.marginal - hull.costs[:, s], 0.0) / np.where(
                     limit_use[:, s] > 0, limit_use[:, s], np.inf
                 )
                 np.maximum(multipliers[users], multiplier, out=multipliers[users])
@@ -166,7 +180,7 @@ def repaired(units: RowUnits, tasks: Float) -> Float:
     scale = np.where(load > 1 - 5e-14, (1 - 1e-13) / load, 1.0)  # below 1 by more than the rounding of sums
     tasks = tasks * np.where(units.eligible, scale, 0.0)
     total = tasks.sum(axis=1)
-    tasks *= np.where(total >= program.high, program.high * (1 - 1e-15) / total, 1.0)[:, None]
+    tasks *= np.where(total >= program.high, program.high * (1 - 1e-15) / total, 1.0)[:, None]  # as a sum may round up
     return _lifted(units, tasks) if units.floors.any() else tasks
 
 
@@ -183,6 +197,7 @@ def _lifted(units: RowUnits, tasks: Float) -> Float:
         load: Float = units.demands.all_loads(np.where(above, 0.0, tasks / units.per_level))
         return units.usable * (1 - 5e-14) - load
 
+    # each short user gets the same part of all that it could run in what is left, which others of them may need too
     room = np.maximum(left_for_others(tasks), 0.0).T * program.whole_capacities
     demands = program.instance.per_server_demands[short]
     fits = np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0).min(axis=2)
@@ -238,7 +253,7 @@ def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
     marginals, limit, floors = units.demands.cheapest(prices), float((units.usable * prices).sum()), units.floors
     best, counts = (np.inf, np.ones(len(floors))), marginals
     for _ in range(FLOOR_STEPS):
-        given = float((marginals - counts) @ floors)
+        given = float((marginals - counts) @ floors)  # the cost of those fixed at their lower bounds
         rest = np.maximum(limit - given + TERM_ROUNDING * (limit + given), 0.0)  # rounded up
         target = float(rest / counts.sum())  # NaN at zero prices
         if not target < best[0]:
@@ -257,7 +272,7 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     alpha, weights = term.alpha, point.weights / point.weights.sum()
     assert alpha is not None
     marginals, multipliers = units.marginal_utilities(prices, np.inf, weights, alpha)
-    majorant = kind.majorant(term.share, point)
+    majorant = kind.majorant(term.share, point)  # for its unit only: prices of one are in natural units times it
     assert majorant is not None
     with np.errstate(divide="ignore"):
         log_price = np.log(marginals / weights)

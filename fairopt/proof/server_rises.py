@@ -2,7 +2,13 @@
 
 User j could rise on server s by what its bottleneck leaves: ``gain_js = min over needed i of (top_si / level_js - 1)+ +
 left_si / (d_jsi x_j)``, with top_si the highest level among the users of resource i there, and left_si what is unused.
-At a gap of 0 nobody can rise without lowering somebody whose level there is no higher.
+At a gap of 0 nobody can rise without lowering somebody whose level there is no higher. PS-DSF maximises nothing, so
+that no bound is compared with a value: the gap is the largest gain of any user on any server, from the data and the
+tasks alone. It is exact and needs no evidence.
+
+Floats: 1e-12 of each capacity counts as used, or a user with a trace of tasks could double by rounding. A user without
+tasks that could run some has an infinite gain. Divisions by 0 on the way are meant: what a user does not need, or where
+it may not run, is masked.
 """
 
 from __future__ import annotations
@@ -48,10 +54,11 @@ def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
     left = np.maximum(capacity * (1.0 - ROUNDING) - np.einsum("jsi,js->si", demands, tasks), 0.0)
     alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
     with np.errstate(all="ignore"):
-        level = total / alone / instance.weights[part, None]
+        level = total / alone / instance.weights[part, None]  # v_js / w_j, infinite where the user may not run
         gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
         for i in range(instance.n_resources):
             uses = demands[:, :, i] > 0
+            # only who runs here can be lowered here; its level is that of all its tasks
             top = np.where(uses & (tasks > 0), level, 0.0).max(axis=0)
             reach = np.maximum(top / level - 1.0, 0.0) + left[:, i] / (demands[:, :, i] * total)
             gain = np.where(uses, np.minimum(gain, reach), gain)

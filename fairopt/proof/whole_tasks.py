@@ -1,4 +1,14 @@
-"""Whole tasks on individual servers: whether they fit, whether one more would, and a bound for divisible tasks."""
+"""Whole tasks on individual servers: whether they fit, whether one more would, and a bound for divisible tasks.
+
+Whole tasks placed one by one (`SequentialMinMax`) are no optimum of anything, so that the proof has two parts: nobody's
+next task fits anywhere, which is seen by trying each; and the smallest share per weight is compared with
+
+    min(min_j alone_j c_j / w_j,  1 / max_i sum_j (w_j / c_j) min_s d_jsi / C_i),
+
+which no divisible tasks exceed: at a common level of 1 user j runs w_j / c_j tasks, and all servers are taken for one.
+On one pool it is the max-min level. Tasks are counted as floats that are whole, and fit exactly or not at all: no
+tolerance is added to free capacities here.
+"""
 
 from __future__ import annotations
 

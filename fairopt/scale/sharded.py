@@ -177,8 +177,8 @@ def allocate_sharded(
         Units in the pool, positive. Tables need a dict with every resource column. Default: the total of the servers in
         the folder.
     client : distributed.Client, optional
-        Client of a Dask cluster whose workers read and keep the shards. They must have access to files; arrays in
-        memory are sent to them. By default this process reads the shards one by one in every round.
+        Client of a Dask cluster whose workers read and keep the shards. They must have access to files; arrays and
+        memory maps are sent to them. By default this process reads the shards one by one in every round.
     out : str or Path, optional
         A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``. It appears when
         everything is written, or not at all.
@@ -204,22 +204,19 @@ def allocate_sharded(
     NotCertified
         If the answer cannot be certified, a shard changed or the time limit was reached; says which.
     SolverUnavailable
-        If the cluster stopped, no worker responds, or workers lack a module of the policy.
+        If the cluster stopped or has no workers, or workers lack a module of the policy.
     MissingExtra
         If pyarrow or distributed is needed and not installed.
 
     Notes
     -----
     Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
-    those of a sample. `fo.progress` reports each round. If a worker dies, another one reads its shards; the same
-    happens to those of a worker that gives no sign of life for as long as Dask's ``distributed.scheduler.worker-ttl``
-    (5 minutes unless set otherwise). On Linux, workers are three times as fast with
-    ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
+    those of a sample. `fo.progress` reports each round. If a worker is lost, Dask lets another one read its shards. On
+    Linux, workers are three times as fast with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
 
     The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
-    they do. Checksums compare every reading of files and Dask blocks with the first one; for arrays in memory, `tasks`
-    compares the units in use. Files are read and not mapped, since truncating a mapped file kills the process. From
-    views of a memory map only whole rows or columns can be read.
+    they do. Checksums compare every reading of files and Dask blocks with the first one; for arrays and memory maps,
+    `tasks` compares the units in use. Files are read and not mapped, since truncating a mapped file kills the process.
 
     Examples
     --------

@@ -1,4 +1,14 @@
-"""Whether an optimum of a measure of fairness and efficiency is Pareto-dominated, as a note of its certificate."""
+"""Whether an optimum of a measure of fairness and efficiency is Pareto-dominated, as a note of its certificate.
+
+With little emphasis on efficiency the best measure may leave capacity unused, as more for one user is less even
+(Proposition 3.9, docs/methods/objectives.md). That is no fault of the answer, but users should know. Three questions,
+of which the first that decides is the last: what is left of capacities, for one pool exact; what the evidence's prices
+allow each user beside the others, ``(p'C - sum_j v_j x_j) / v_j``; and else the program
+
+    max sum_j s_j   under   s_j >= s*_j (1 - 1e-9) for all j and all constraints.
+
+Gains below `DOMINATED` are not told: an answer within the tolerated gap may leave as much.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,20 @@
 """An irreducible set of conflicting constraints, by name, and the message of `Infeasible` (Proposition 7.9).
 
-The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a constraint.
+Groups of constraints G_1 .. G_n have no common point. A deletion filter goes through them and drops each without which
+the rest has none either; what is left is infeasible, and feasible without any one of its groups: n feasibility problems
+(Chinneck and Dravnieks 1991). Which of several conflicts is found depends on the order, capacities first, so that the
+policy's own blocks stay if they can. Then the rows inside each group are filtered, and one bound is relaxed,
+
+    min t >= 0   under   row + t >= bound,  all other conditions,
+
+for what could be had instead. Solvers say *infeasible* of rows that hold far from 0, and a dual ray names more rows
+than conflict: that a subset has no point is proved by a bound above 0 on the minimum of 0
+(`fairopt.proof.conic.cannot_hold`), but for whole tasks, where a solver says so. What is not proved counts as feasible;
+then no conflict is named, and the caller goes on to `NotCertified`.
+
+Rows are in the units that users wrote, for messages; bounds are relative to what a user could run alone, so that the
+factor is near 1. The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a
+constraint.
 """
 
 from __future__ import annotations
@@ -23,7 +37,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import cannot_hold, conic_excess
 from fairopt.proof.gradients import gradient_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
@@ -35,7 +49,7 @@ from fairopt.solve.unfit_guarantees import refuse_unfit
 
 Name = TypeVar("Name")
 
-PART = 1e-3  # of the largest multiplier: users with smaller ones are not named
+PART = 1e-3  # of the largest multiplier: users with smaller ones are not named; interior points leave some on all
 
 
 class _Group(NamedTuple):
@@ -54,6 +68,7 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     """
     if cone is None:
         refuse_unfit(program)
+    # whole tasks come with a model of their own, of which the divisible one is feasible
     whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
     names = tuple(irreducible({name: list(group.conditions.values()) for name, group in groups.items()}))
@@ -87,6 +102,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     limited = np.flatnonzero(np.isfinite(instance.task_limits))
     for i, resource in enumerate(instance.resources):
+        # a resource on all servers is one group: which server is short of it depends on where tasks are put
         rows = np.arange(instance.n_servers) * instance.n_resources + i
         rows = rows[np.isin(rows, program.capacity_rows)]
         if len(rows):
@@ -95,9 +111,10 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         unit = 1.0 / instance.task_limits[limited]
         groups["the task limits"] = _Group(None, {"": cp.multiply(model.tasks[limited], unit) <= 1})
     for constraint in program.constraints:
-        if constraint.added:
+        if constraint.added:  # what a method keeps of an earlier answer holds there, and is no word of the user's
             continue
         before = len(model.required)
+        # ours are written in natural units by CVXPY; a user's rows as rows, since its expressions may be anything
         known = None if is_ours(constraint) else program.rows_of(constraint)
         if known is None:
             view = model if is_ours(constraint) else cone.model_as_given()
@@ -118,10 +135,10 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
 
 def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
     """The conditions on its own variables that a block has added to the model, by name."""
-    found = dict[str, cp.Constraint]()
+    out = dict[str, cp.Constraint]()
     for k, condition in enumerate(cone.model.required[before:], start=1):
-        found[unique(condition.label or f"required {k}", found)] = condition
-    return found
+        out[unique(condition.label or f"required {k}", out)] = condition
+    return out
 
 
 def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:
@@ -139,14 +156,13 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all conditions can hold together; True if no solver can tell."""
-    for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
-        if status.startswith("infeasible"):
-            return False
-        if status in solvers.SOLVED:
-            return True
-    return True
+def _feasible(conditions: Sequence[cp.Constraint]) -> bool:
+    """Whether conditions can hold together for all that is proved, or for whole tasks, that a solver says."""
+    if not any(v.attributes["integer"] or v.attributes["boolean"] for c in conditions for v in c.variables()):
+        return not cannot_hold(conditions)
+    statuses = solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions)))
+    known = (status for status in statuses if status.startswith("infeasible") or status in solvers.SOLVED)
+    return next(known, "optimal") in solvers.SOLVED
 
 
 def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence[cp.Constraint] = ()) -> list[Name]:
@@ -158,7 +174,7 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
         tell("searching for conflicting constraints", k, len(groups))
         others = [other for other in kept if other != name]
         if not _feasible([*always, *(c for other in others for c in groups[other])]):
-            kept = others
+            kept = others  # the conflict is among these
     return kept
 
 
@@ -178,16 +194,17 @@ def _what_is_possible(
         if not of_domain and (block is None or (is_ours(block) and not isinstance(block, AtLeast))):
             continue
         for row in rows[name]:
+            # first under all others, so that what is said is possible; under the conflict's own if these conflict too
             others = [c for other, g in groups.items() for k, c in g.conditions.items() if (other, k) != (name, row)]
             named = [groups[other].conditions[k] for other in names for k in rows[other] if (other, k) != (name, row)]
-            found = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
-            if found is None:
+            nearest = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
+            if nearest is None:
                 continue
             if isinstance(block, AtLeast):
-                return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
-            who = _users_in(program, cone, conditions[row], found.multipliers)
+                return f"; at most {nearest.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
+            who = _users_in(program, cone, conditions[row], nearest.multipliers)
             what = "the domain" if of_domain else f"`{block}`" if row == UNNAMED else repr(row)
-            return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")
+            return nearest.in_words(what, f" of {_users(program, who)}" if len(who) else "")
     return ""
 
 
@@ -200,7 +217,7 @@ def _part_of_bounds(program: Program, cone: ConeModel, groups: Mapping[str, _Gro
     if bounds is None:
         return ""
     floors = np.flatnonzero(bounds[0] > 0)
-    most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
+    most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)  # by what each could run alone
     users = f" of {_users(program, floors)}"
     if most == 0:
         return _in_words(block, name, users, 0.0)
@@ -263,9 +280,9 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
     low, high = condition.args
     level, kind = _level(low, high)
     size = float(np.abs(level).max(initial=0.0)) or 1.0
-    if kind != "missed" and np.ptp(level) > 1e-12 * size:
+    if kind != "missed" and np.ptp(level) > 1e-12 * size:  # by more than rounding: not one level for all rows
         kind = "part" if kind == "least" and (level > 0).all() else "missed"
-    short = cp.Variable(nonneg=True)
+    short = cp.Variable(nonneg=True)  # relative to the level, so that a solver's 1e-9 is small beside it
     wanted = cp.multiply(high - low, 1.0 / (level if kind == "part" else size)) + short >= 0
     if "optimal" not in solvers.statuses(cp.Problem(cp.Minimize(short), [wanted, *others])):
         return None
@@ -278,7 +295,7 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
 def _level(low: cp.Expression, high: cp.Expression) -> tuple[Float, str]:
     """The constant in ``low <= high``, and whether it is a lower ("least") or an upper bound ("most") of the rest."""
     room, zero = high - low, np.zeros((high - low).shape)
-    if room.is_affine():
+    if room.is_affine():  # its value at zeros is the constant
         with values_kept(room.variables()):
             for variable in room.variables():
                 variable.save_value(np.zeros(variable.shape))
@@ -296,5 +313,5 @@ def _users_in(program: Program, cone: ConeModel, condition: cp.Constraint, multi
     slopes = gradient_of(condition.args[1] - condition.args[0], cone.unknowns)
     if slopes is None:
         return np.zeros(0, dtype=np.intp)
-    rows = multipliers > PART * multipliers.max(initial=0.0)
+    rows = multipliers > PART * multipliers.max(initial=0.0)  # of the relaxed condition: what keeps it from holding
     return np.unique(program.pairs.user[np.flatnonzero(abs(slopes) @ rows.astype(float))])

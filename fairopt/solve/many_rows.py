@@ -1,7 +1,15 @@
 """Constraint generation (Proposition 7.12): constraints with very many linear rows, of which violated ones are added.
 
-The first program has none of these rows, so that any method may be exact for it. After a few programs all rows that
-imply the others are added, unless these are too many. The gate checks all rows at the answer.
+    max f over F'  with  F' >= F:  a point of F that is optimal in F' is optimal in F.
+
+`EnvyFree` of n users has n(n - 1) rows, of which an optimum meets a few with equality. The first program has none of
+these rows, so that any method may be exact for it, such as water-filling. Then the rows that its
+answer breaks most are added, some of each user. After a few programs all rows that imply the others are added (of users
+who may run on all servers the neighbours in m orders, Proposition 7.13), unless these are too many. The gate checks all
+rows at the answer, and evidence keeps only those with a multiplier, so that files stay small.
+
+Floats: a row counts as broken by 1e-9, a hundredth of what is tolerated, since solvers leave as much on rows that they
+were given; if nothing is broken by more and the answer is still not certified, this method has nothing to add.
 """
 
 from __future__ import annotations
@@ -27,7 +35,7 @@ from fairopt.solve.table import MOST_ROWS, TABLE, is_fast
 PART = 0.01  # of the tolerance: rows violated by more are added
 ROWS_AT_ONCE = 40_000  # about: with more a program takes long, with fewer there are more programs
 MOST_PROGRAMS = 100
-FEW = 3  # programs after which all rows that imply the others are added
+FEW = 3  # programs after which all rows that imply the others are added: each program finds rows that the last missed
 
 
 def solve_with_rows(program: Program, settings: Settings) -> Proposals:
@@ -43,26 +51,27 @@ def solve_with_rows(program: Program, settings: Settings) -> Proposals:
         tell("rows added", sum(map(len, added)), n * n * len(blocks))
         rows = tuple(tuple(of_block) for of_block in added)
         fewer = program.with_rows(dict(zip(blocks, rows, strict=True)))
-        found = ask(fewer, of_fewer, lambda method: not method.reduces)
-        if found.evidence is None:
-            answer = yield Proposal(found.method, tried=found.tried)
+        relaxed = ask(fewer, of_fewer, lambda method: not method.reduces)
+        if relaxed.evidence is None:
+            answer = yield Proposal(relaxed.method, tried=relaxed.tried)
         else:
             # without rows of multiplier zero, so that files and proofs have only those that bind
-            evidence = FewerRows(*(found.evidence.of_charged_rows(program) or (fewer, found.evidence, rows)))
+            evidence = FewerRows(*(relaxed.evidence.of_charged_rows(program) or (fewer, relaxed.evidence, rows)))
             answer = yield Proposal(
-                found.method, found.tasks, evidence, found.solver, tried=found.tried, note=found.note
+                relaxed.method, relaxed.tasks, evidence, relaxed.solver, tried=relaxed.tried, note=relaxed.note
             )
-        if answer is None or answer.ok or settings.clock.late or (complete and not found.ok):
+        if answer is None or answer.ok or settings.clock.late or (complete and not relaxed.ok):
             return
-        if k == 0:
+        if k == 0:  # with all rows at once, if a method of ours takes them; adding rows comes first as most need few
             known = yield from _by_fast_methods(program, settings)
             if known is not None and known.ok:
                 return
-        implying = None if complete or (found.ok and k + 1 < FEW) else _implying(program)
+        # at once if a program was not certified: more of such rows will not help
+        implying = None if complete or (relaxed.ok and k + 1 < FEW) else _implying(program)
         if implying is not None:
             complete, added = True, [dict.fromkeys(rows.tolist()) for rows in implying]
             continue
-        if found.evidence is None:
+        if relaxed.evidence is None:
             return
         broken = conditions.broken_rows(program, answer.tasks, max(1, ROWS_AT_ONCE // n))
         n_added = sum(map(len, added))
@@ -92,10 +101,10 @@ def _by_fast_methods(program: Program, settings: Settings) -> Generator[Proposal
 
 def _implying(program: Program) -> list[Indices] | None:
     """Rows of each block that imply all of its rows; None if they are too many."""
-    n, found = program.instance.n_users, []
+    n, out = program.instance.n_users, []
     for block in program.many_rows:
         rows = block.implying(program.instance, MOST_ROWS)
         if rows is None and n * n > MOST_ROWS:
             return None
-        found.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
-    return found
+        out.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
+    return out

@@ -18,7 +18,6 @@ from fairopt.proof import gate
 from fairopt.proof.conic import MATRICES, has_matrices
 from fairopt.proof.gate import Answer
 from fairopt.runtime.clock import FIX, Clock, current
-from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.problem import natural_problem
 from fairopt.solve.form.program import Program
@@ -94,8 +93,7 @@ def _hidden(allocation: Allocation) -> str:
         if tier.is_known or isinstance(program, BundleProgram) or program.empty:
             continue
         point = program.point(program.gather(allocation.tasks_by_server))
-        unit, _, rounding = tier.units(point)
-        if rounding > GAP_TOLERANCE * unit:
+        if rounding := tier.hidden(point):
             model = program.natural.model
             parts = [varying_of(tier, model)[0], *model.required]
             numbers = [abs(constant.value).max() for part in parts for constant in part.constants()]

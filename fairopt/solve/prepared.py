@@ -1,7 +1,12 @@
 """Solving again with other capacities, weights or task limits, from the last prices.
 
+With A(C, w, T) the answer of a policy at capacities C, weights w and limits T, this is A at other numbers, computed and
+proved as if anew: nothing of the last answer is evidence. Its prices are a start only, for alpha-fairness on a pool,
+where Newton's method then takes fewer passes; they are kept in natural units, as levels change with the instance.
+
 Cone programs are written anew, without CVXPY's chain of reductions: for 3 to 300 users on 1 to 5 servers that took 0.5
-to 1.5 times as long as a program kept compiled with parameters for what may change.
+to 1.5 times as long as a program kept compiled with parameters for what may change. Parameters would also have to stand
+where coefficients of shares do, which depend on capacities.
 """
 
 from __future__ import annotations
@@ -115,7 +120,7 @@ class Prepared:
             verbose=verbose,
             start=self._start,
         )
-        self._start = allocation.evidence_prices
+        self._start = allocation.evidence_prices  # None without: the next call then starts as any other
         return allocation
 
     def __repr__(self) -> str:

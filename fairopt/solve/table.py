@@ -3,6 +3,14 @@
 `fairopt.solve.dispatch` asks each `Method` whether it is exact for a program, and the gate judges what it proposes. The
 first certified answer is taken. Without the methods of ``only_speed`` the table still answers every policy: these add
 speed and no meaning. Functions of methods are imported when they are first called.
+
+The order is by cost where several are exact: closed forms and passes over users on a pool, prices and levels on
+servers, then programs for solvers. What solvers are known not to resolve goes to methods of our own before or after
+them, and SCS, a first-order method, is last. docs/methods/index.md lists what each is exact for and costs.
+
+A method that applies may still fail: it then proposes a point that the gate does not certify, or none, and the next one
+is asked. An answer that is certified, but may be decided by rounding, is `doubtful`: levels in fractions are tried, and
+the better of both is kept. Applying is decided by terms and shapes alone and takes no time.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from fairopt.runtime.lazy import later
 from fairopt.solve.form import solvers
 from fairopt.solve.settings import Proposals, Settings
 
-ROUGH = 1e-10  # violation of a constraint
+ROUGH = 1e-10  # violation of a constraint: a tenth of a percent of the 1e-7 that earlier tiers leave
 MOST_ROWS = 200_000  # of constraints with many rows: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
 
@@ -229,7 +237,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # the same under EnvyFree, where users rise along points without envy
         "water-filling",
         "",
         lambda program, _: program.single and bool(program.rest) and at("pool.envy:envy_free_applies")(program),
@@ -249,7 +257,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # ordered weights on a pool, by cutting planes in prices
         "prices",
         "",
         lambda program, _: program.single and at("pool.ordered:ordered_applies")(program),
@@ -257,7 +265,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # alpha-fairness and max-min on servers, by an interior point in prices
         "prices",
         "",
         lambda program, _: (
@@ -276,8 +284,9 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
+    # a total that nothing couples is a program for each server
     Method("linear", "", of_program("cluster.totals:totals_apply"), at("cluster.totals:solve_totals"), only_speed=True),
-    Method(
+    Method(  # sums of one function per user on a pool, where closed forms end
         "prices",
         "",
         lambda program, _: (
@@ -291,7 +300,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # and on servers
         "prices",
         "",
         lambda program, _: _number_on_servers(program) and at("cluster.alpha_fair:sum_on_servers_applies")(program),
@@ -313,7 +322,7 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(
+    Method(  # leximin of teams or above a base: no other method has it
         "levels",
         "",
         lambda program, _: (
@@ -347,7 +356,7 @@ TABLE += [
         takes_solver=True,
         by_cones=True,
     ),
-    Method(
+    Method(  # leximin level by level, under any constraints
         "cone",
         "",
         lambda program, _: _levels_of_users(program),
@@ -362,7 +371,7 @@ TABLE += [
         at("numbers.leximin:solve_leximin_of_numbers"),
         under=("cone",),
     ),
-    Method(
+    Method(  # what rounding of a solver's levels leaves open
         "levels in fractions",
         "",
         lambda program, _: _linear_levels(program),
@@ -370,7 +379,7 @@ TABLE += [
         under=("cone",),
         due=doubtful,
     ),
-    Method(
+    Method(  # everything else that is one concave program
         "cone",
         "",
         lambda program, _: _of_number(program),
@@ -378,7 +387,7 @@ TABLE += [
         takes_solver=True,
         by_cones=True,
     ),
-    Method(
+    Method(  # a concave measure whose program was not certified
         "parametric",
         "",
         lambda program, settings: parametric_applies(program) and not _searched_first(program, settings),
@@ -416,7 +425,7 @@ TABLE += [
         only_speed=True,
         of_bundles=True,
     ),
-    Method(
+    Method(  # bundles with other objectives or constraints
         "cone",
         "",
         lambda program, settings: True,

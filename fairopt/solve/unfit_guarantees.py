@@ -1,4 +1,15 @@
-"""By how much guarantees, or bases of a surplus, do not fit together."""
+"""By how much guarantees, or bases of a surplus, do not fit together.
+
+    max t <= 1   under   A x <= capacities and limits,   a_k x >= t b_k   for all floors k, of users and of teams.
+
+They fit if t = 1. If not, multipliers say why: those of rows A which resource or limit is scarce, and those of floors
+who competes for it (complementary slackness); the message names them, and the part t that would fit. On one pool with
+users only no program is needed: the floors are sums. Before a policy is solved, since a cone solver's *infeasible*
+names nobody, and costs a solve.
+
+Floats: t above 1 - 1e-9 fits, as HiGHS leaves that much; on a pool loads up to 1 + 1e-12 do. Unknowns are relative to
+what each user could run, and each floor to itself.
+"""
 
 from __future__ import annotations
 
@@ -57,13 +68,14 @@ def lowest(program: Program) -> Lowest:
     for limits in program.constraints:
         if isinstance(limits, KeptLimits):
             within += [one.rows for one in program.rows_of(limits) or ()]
-    what = " and ".join(dict.fromkeys(str(block) for block in kept))
+    what = " and ".join(dict.fromkeys(str(block) for block in kept))  # each once, though two may print alike
     return Lowest(low, users, [Rows(-pairs.totals[users], -low[users]), *teams], within, what)
 
 
 def highest_part(program: Program, within: Sequence[Rows], floors: Sequence[Rows]) -> Largest | None:
     """The largest part, at most 1, of all floors at once that fits within rows: the last unknown."""
     n = len(program.pairs)
+    # a program of its own, since floors of users are bounds in others: (a_k, -b_k) (x, t) >= 0, each in units of b_k
     scale = np.where(program.most > 0, program.most, 1.0)[program.pairs.user]
     parts = [Rows(sp.hstack([one.per_task, sp.csr_array(-one.right[:, None])]), unit=-one.right) for one in floors]
     return largest(np.append(np.zeros(n), 1.0), [*within, *parts], scale, high=np.append(np.full(n, np.inf), 1.0))
@@ -83,17 +95,17 @@ def refuse_unfit(program: Program) -> None:
     """
     if not any(isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase)) for block in program.constraints):
         return
-    found = lowest(program)
-    if found.of_pool(program):
-        _refuse_on_pool(program, found)
+    low = lowest(program)
+    if low.of_pool(program):  # sums are exact to 1e-12, and name each resource that is short
+        _refuse_on_pool(program, low)
     else:
-        _refuse_on_servers(program, found)
+        _refuse_on_servers(program, low)
 
 
 def _refuse_on_pool(program: Program, found: Lowest) -> None:
     """Raise `Infeasible` with what lower bounds need of the resources of one pool that they exceed."""
     instance, what = program.instance, found.what
-    needed, whole = program.rows.load(found.low) * program.whole_capacities[0], program.whole_capacities[0]
+    needed, whole = program.rows.load(found.low) * program.whole_capacities[0], program.whole_capacities[0]  # in units
     over = np.flatnonzero(needed > whole * (1 + ROUNDING))
     if not len(over):
         return
@@ -108,21 +120,23 @@ def _refuse_on_pool(program: Program, found: Lowest) -> None:
 def _refuse_on_servers(program: Program, given: Lowest) -> None:
     """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
     instance, what = program.instance, given.what
-    found = highest_part(program, given.within, given.floors)
-    if found is None or (part := max(0.0, float(found.at[-1]))) >= 1 - NOISE:  # not -0
+    highest = highest_part(program, given.within, given.floors)
+    # no solver found a part, or all fits: then the program itself will say
+    if highest is None or (part := max(0.0, float(highest.at[-1]))) >= 1 - NOISE:  # not -0
         return
-    prices = found.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
+    prices = highest.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)  # by resource, over all servers
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), TINY))]
     limits = [
         str(one.labels[k])
-        for one, y in zip(given.within[2:], found.multipliers[2:], strict=False)
+        for one, y in zip(given.within[2:], highest.multipliers[2:], strict=False)
         if one.labels is not None
         for k in np.flatnonzero(y > USED * max(y.max(), TINY)).tolist()
     ]
     reasons = [f"there is too little {' and '.join(scarce)} where their tasks may run"] * bool(scarce)
     reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)
     names = (what, *(f"the capacity of {resource}" for resource in scarce), *limits)
-    worth = [y * -one.right for y, one in zip(found.multipliers[len(given.within) :], given.floors, strict=True)]
+    # multipliers are per unit of each floor: times the floor they can be compared between users and teams
+    worth = [y * -one.right for y, one in zip(highest.multipliers[len(given.within) :], given.floors, strict=True)]
     who, fit = _in_conflict(instance, given.low, worth, scarce, part)
     because = "".join(f"{mark} {reason}" for mark, reason in zip((":", ", and"), reasons, strict=False))
     raise Infeasible(
@@ -144,7 +158,7 @@ def _in_conflict(
     By complementary slackness it is those whose lower bounds, of users and then of teams, are ``worth`` something. Of a
     team with a guarantee of what is ``scarce`` that is named.
     """
-    least = USED * max(float(some.max(initial=0.0)) for some in worth)
+    least = USED * max(float(some.max(initial=0.0)) for some in worth)  # less is noise of the program's multipliers
     by_team: dict[str, list[tuple[float, str]]] = {}
     if len(worth) > 1:
         floors = [(team, floor.units) for team, floor in team_floors(instance).items()]
@@ -152,9 +166,9 @@ def _in_conflict(
         for (team, i, units), value in zip(held, worth[1], strict=True):
             if value > least:
                 by_team.setdefault(team, []).append((units, instance.resources[i]))
-        for team, found in by_team.items():
+        for team, held_of in by_team.items():
             of_scarce = [(units, instance.resources[i]) for name, i, units in held if name == team]
-            by_team[team] = [one for one in of_scarce if one[1] in scarce] or found
+            by_team[team] = [one for one in of_scarce if one[1] in scarce] or held_of
     of = [(f"team {team!r}", amounts) for team, amounts in by_team.items()]
     users = np.flatnonzero(low > 0)[worth[0] > least].tolist()
     of += [(f"user {instance.users[j]!r}", [(float(low[j]), "tasks")]) for j in users]

@@ -43,13 +43,12 @@ def test_other_points_are_moved_into_the_dual_cone() -> None:
 
 
 def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = {"A": SimpleNamespace(nnz=2), "b": np.ones(2), "c": np.ones(2)}
-    found = {"z": np.ones(2), "x": np.zeros(2)}
+    found = SimpleNamespace(z=np.ones(2), x=np.zeros(2))
     monkeypatch.setattr(conic.solvers, "may_overrun", lambda *_: True)
-    monkeypatch.setattr(conic.subprocesses, "cones", lambda dims: dims)
-    monkeypatch.setattr(conic.subprocesses, "solve", lambda solver, until, **given: found)
-    clock = Clock(60)
-    assert clock.run(lambda: conic._solve(data, CONES)) == (found["x"], found["z"])
+    monkeypatch.setattr(conic.solvers, "solve_elsewhere", lambda solver, until, *given: found)
+    compiled = SimpleNamespace(data={}, entries=2, solve=None)
+    x, z = Clock(60).run(lambda: conic._points(compiled))
+    assert x is found.x and z is found.z
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from oracle.instances import clusters
 
 import fairopt as fo
 from fairopt.blocks.algebra import AtLeast
+from fairopt.solve import infeasible
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import Program
 from fairopt.solve.infeasible import explain
@@ -396,3 +397,31 @@ def test_small_shares_beside_large_weights_are_no_conflict(weight: float) -> Non
     instance = fo.Instance([[[1], [1]], [[1], [1]]], [[1], [2]], weights=[weight, 1])
     answer = fo.Policy(fo.Leximin(), [fo.MinShare(0.01)]).allocate(instance)
     np.testing.assert_allclose(answer.tasks, [2.97, 0.03], rtol=1e-6)
+
+
+def drowned(model: fo.Model) -> cp.Expression:
+    """A variable below -9e10 and less: CLARABEL and ECOS call its row infeasible."""
+    value = model.variable(())
+    model.require("value", value <= -10.5 * cp.sum(cp.logistic(-2 * model.tasks)) - cp.maximum(9e10, model.tasks[0]))
+    return value
+
+
+def test_what_a_solver_calls_infeasible_at_constants_of_1e10_may_be_feasible() -> None:
+    with suppress(fo.errors.NotCertified):
+        assert fo.Policy(drowned).allocate(fo.Instance([[1]], [21])).tasks == pytest.approx([15.6], abs=5.4)
+
+
+def test_conflicts_are_proved_beside_rows_that_solvers_call_infeasible() -> None:
+    x, v, level = cp.Variable(2, nonneg=True), cp.Variable(), cp.Variable()
+    able = {
+        "far": [v <= cp.sum(x) - cp.maximum(1e11, x[0])],
+        "level": [level <= x, level >= -1e13],
+        "norm": [cp.norm(x - 1e6) <= 2e6],
+    }
+    assert infeasible.irreducible(able) == []
+    assert infeasible.irreducible({"most": [cp.norm(x) <= 1], "least": [x >= 0.2], **able}) == []
+    never = {"most": [cp.norm(x) <= 1], "least": [x >= 1]}
+    assert infeasible.irreducible({**never, "level": [level <= x, level >= -1e4]}) == ["most", "least"]
+    assert infeasible.irreducible({**never, **able}) in ([], ["most", "least"])
+    assert infeasible.irreducible({"never": [cp.Constant(2) <= 1]}) == ["never"]
+    assert infeasible.irreducible({}) == []

@@ -1,4 +1,14 @@
-"""Evidence of a surplus on one pool: that of the plain program above the base."""
+"""Evidence of a surplus on one pool: that of the plain program above the base.
+
+With all shares ``c_j (x_j - b_j)`` above one base b and y = x - b, the program in y has the usable capacities ``r_i -
+sum_j g_ji b_j`` and bounds less b, and the same optimum (Proposition 4.15, docs/methods/pool.md). So methods for plain
+programs solve it, and their evidence proves it: what is wrapped here is only the change of variables, of the point
+there and of the gap back.
+
+Floats: what is left of a capacity after the base is a difference, which is counted as 2e-15 over the part that is left.
+More capacity by a factor of 1 + d raises no level by more, so that the largest such rounding (`Above.rounding`) is
+added to the gap. Repair happens above the base; what it cuts below is a violation.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +46,20 @@ class AboveBase(Evidence):
         return self.program is program and self.found.applies(self.above)
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        found = self.found.measured(self.above, self.above.part(tasks), None)
+        measured = self.found.measured(self.above, self.above.part(tasks), None)
         violation, beyond = None, 0.0
-        if found.load is not None and program.given.n_servers == 1:
-            violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
-        whole = self.above.whole(found.tasks, found.tasks)
+        if measured.load is not None and program.given.n_servers == 1:
+            violation = max(measured.violation or 0.0, float((self.above.load + measured.load - 1.0).max()))
+        whole = self.above.whole(measured.tasks, measured.tasks)
         if not program.unlimited:
             limited = np.isfinite(program.high)
             over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
             beyond = float(over.max(initial=0.0))
-        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)  # cut from the part above
+        # a method may give less than the base; the part above was cut at 0
+        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)
         beyond = max(beyond, float(short.max(initial=0.0)))
-        gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
-        return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
+        gap, of_bounds = measured.gap + self.above.rounding, max(measured.block_violation, beyond)
+        return replace(measured, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         if program.term.is_smallest:
@@ -58,7 +69,7 @@ class AboveBase(Evidence):
             bounds = NumberBounds(program)
             z, weights = bounds.at(tasks), bounds.numbers.weights
             levels = z / weights
-            lowest = int(np.argmin(levels))
+            lowest = int(np.argmin(levels))  # max-min is fixed by what fixes the lowest level
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
             paid[lowest] = 1.0  # it is at its limit, or
             for dual in duals:

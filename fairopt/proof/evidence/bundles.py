@@ -1,4 +1,13 @@
-"""Evidence of bundles: prices in closed form (`fairopt.solve.form.division`), or the dual of a cone program."""
+"""Evidence of bundles: prices in closed form (`fairopt.solve.form.division`), or the dual of a cone program.
+
+Alone, ``max sum_jsi base_jsi log a_jsi`` separates into one problem for each resource, server and group: at a price q
+bundles are worth at most ``sum_j base_j log a*_j - q (sum_j a*_j - P)`` with best responses a* (Bound 6.5,
+docs/methods/bundles.md). The prices are recomputed from the instance, so that `Divided` holds no numbers at all and
+proves any bundles. With other objectives or constraints nothing separates: then the dual of the cone form over bundles
+(Bound 7.3) is all there is, and files cannot be checked by it.
+
+Floats: bundles are judged as proposed, without a repair here; violations are relative to unknowns of size 1.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +43,16 @@ class Divided(Evidence):
     def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
         assert isinstance(program, BundleProgram)
         instance, factor = program.instance, sum(c for c, _ in program.objective.summands())
-        found = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
-        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+        divided = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
+        bundles, tasks = program.on_rows(divided.bundles), cut_at_limits(instance, program.on_rows(divided.tasks))
         return Measured(
             tasks,
-            found.gap,
-            found.part_violation,
-            factor * found.prices,
+            divided.gap,
+            divided.part_violation,
+            factor * divided.prices,
             bundles=bundles,
-            violation=max(found.violation, feasibility(program.given, program.expand(tasks))),
-            value=factor * found.value,
+            violation=max(divided.violation, feasibility(program.given, program.expand(tasks))),
+            value=factor * divided.value,
         )
 
 
@@ -67,7 +76,7 @@ class SolvedBundles(Evidence):
         assert isinstance(cone, BundleConeModel) and bundles is not None
         program, (form, factor) = cone.program, cone.maximand
         cone.save_point(bundles, tasks)
-        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
+        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}  # unknowns are about 1 by their units
         blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
         top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
 
@@ -79,6 +88,7 @@ class SolvedBundles(Evidence):
 
         gap, assumed = conic_gap(form, cone.all_constraints, cone.unknowns, top, at, relative)
         prices = None
+        # under other constraints prices of capacities alone are no derivatives; of a transform they have no units
         if not cone.rest and factor is not None:
             whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
             prices = np.zeros(whole.size)

@@ -1,7 +1,17 @@
 """Leximin of users proved in fractions, where rounding may move later levels (Proposition 5.17).
 
-The levels of an exact point are proved by prices in fractions that fix each of them, without any tolerance. The gap of
-other tasks is how far their levels are from these.
+For a feasible point x with levels z, prices p >= 0 and multipliers y of further rows, in fractions,
+
+    p'u + y'b  =  sum_j v_j z_j   exactly,   v_j = min_s (p'd_js + (A'y)_js) w_j / c_j,
+
+prove the levels of users with v_j > 0 that are at least those that p fixes: no tolerance, and so nothing that a later
+level could multiply. If every user is proved, or at its limit, z is the leximin optimum (Proposition 5.17,
+docs/methods/servers.md). The gap of other tasks, as those of the same point in floats, is how far their levels are from
+these. In floats the same equation holds to 1e-16 of p'u, which may be all that a later level is.
+
+What is exact is the program in floats: decimals such as 0.1 are taken as the floats that the instance holds, and
+numbers of constraints that were rounded on the way are assumed to be right. Rows that bound each bundle by another's
+may contradict each other by such rounding and leave zeros only; zeros beside them are not proved.
 """
 
 from __future__ import annotations
@@ -69,10 +79,11 @@ class ExactData:
             raise _NotProved(str(error)) from error
         loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
         for j, s in np.argwhere(instance.eligible).tolist():
-            per_task.setdefault(j, c[j][s].low / exact.weights[j])
+            per_task.setdefault(j, c[j][s].low / exact.weights[j])  # the same on all servers (`ExactLevels.applies`)
             loads[j, s] = {(s, i): d for i, d in enumerate(exact.per_server_demands[j, s]) if d}
         room = exact.capacities * exact.counts[:, None] * np.array([Fraction(float(x)) for x in program.usable])
         usable = {(s, i): units for s, row in enumerate(room) for i, units in enumerate(row)}
+        # bounds and reserves of a program are floats already; `rounded_condition` says whose
         high = [None if x == np.inf else Fraction(float(x)) for x in program.high]
         low = [Fraction(float(x)) for x in program.low]
         return cls(loads, usable, per_task, low, high, program.rows.further_in_fractions())
@@ -120,8 +131,10 @@ class ExactData:
             unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), of_pairs.get((j, s), Fraction(0)))
             unit /= self.per_task[j]
             cost[j] = min(cost[j], unit) if j in cost else unit
+        # p'u + y'b, against sum_j v_j z_j below
         worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
         worth += sum((y * self.further[k][1] for k, y in charges.items()), Fraction(0))
+        # equality in fractions: prices of another point, or of the same one in floats, prove nothing
         if worth != sum((v * levels[j] for j, v in cost.items()), Fraction(0)):
             raise _NotProved("prices do not fix the levels")
         for j, v in cost.items():
@@ -129,6 +142,8 @@ class ExactData:
                 raise _NotProved("prices pay a user below its limit")
         paying = {j for j, v in cost.items() if v > 0}
         above = [levels[j] for j in paying if levels[j] > self.low[j] * self.per_task[j]]
+        # The least h with sum_k v_k min(z_k, max(low_k, h)) = p'u. It is the floor of those above it, so that prices
+        # prove users at h and above, and nobody below.
         reference = max(above, default=Fraction(0))
         return {j for j in paying if levels[j] >= reference}
 
@@ -148,8 +163,9 @@ class ExactData:
 def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tasks: Float) -> float:
     """The largest relative difference of the levels of tasks by pair from exact levels."""
     pairs = zip(program.pairs.user.tolist(), program.pairs.server.tolist(), tasks.tolist(), strict=True)
-    found = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
-    apart = [abs(found[j] - z) / z if z else Fraction(found[j] > 0) for j, z in levels.items()]
+    own = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
+    # a level that should be 0 is off by all of itself
+    apart = [abs(own[j] - z) / z if z else Fraction(own[j] > 0) for j, z in levels.items()]
     return float(max(apart, default=Fraction(0)))
 
 

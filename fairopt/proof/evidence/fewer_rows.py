@@ -1,4 +1,10 @@
-"""Evidence of a program with fewer constraints, whose bound also holds for the whole program."""
+"""Evidence of a program with fewer constraints, whose bound also holds for the whole program.
+
+If ``F' >= F`` are the feasible sets with some and with all rows, ``max_F f <= max_F' f <= bound``, so that a point of F
+that is optimal in F' is optimal (Proposition 7.12, docs/methods/cone.md). `EnvyFree` of n users has n(n - 1) rows, of
+which few have a multiplier: methods and files keep these only. All rows are checked at the point; that the program with
+fewer rows is of the same instance, objective and other constraints is checked by `Program.relaxes`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +50,7 @@ class FewerRows(Evidence):
         made = [list(rows) for rows in self.made]
         if "loaded" in held:
             return held | {"loaded": {"kind": self.kind, "made": made, "found": held["loaded"]}}
-        if held["kind"] not in ("duals", "level duals"):
+        if held["kind"] not in ("duals", "level duals"):  # by name, and not by position among the rows of a program
             return held
         return {name: held[name] for name in ("why",) if name in held} | {
             "kind": self.kind,

@@ -1,4 +1,10 @@
-"""The kinds of evidence in files, by their names there."""
+"""The kinds of evidence in files, by their names there.
+
+A file holds numbers, a kind says how they bound the gap, and the program is made anew from the policy and the instance
+of the file: nothing of the program is read from evidence. Numbers of the wrong shape are an error here; wrong numbers
+of the right shape give a weak bound. ``loaded`` stands beside an entry that the checker reads where the gate has a
+closer bound by the solver's own numbers (docs/methods/evidence.md).
+"""
 
 from __future__ import annotations
 

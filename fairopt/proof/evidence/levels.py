@@ -1,4 +1,14 @@
-"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proof.level_bounds`)."""
+"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proof.level_bounds`).
+
+For each level k prices p_k of capacities, a point y_k of the dual cone of further constraints, and the users that these
+fix, in the order in which they were fixed (Bound 5.8, docs/methods/servers.md; under constraints Proposition 7.7). In
+files each level stands alone: the multiples of earlier levels' prices that close pairs are added to it
+(`self_contained_duals`), as the checker bounds levels one by one.
+
+Under curved constraints, and where a tier keeps what earlier ones reached, a solver's multipliers prove little by
+tangents at the tasks; small programs then get others, by linear programs (`supporting`). The gate has a closer bound by
+the cone form, so that both are written: the entry for the checker, the solver's numbers as ``loaded`` for the gate.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +56,7 @@ class LevelDuals(Evidence):
         return program.term.is_order and of_program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        # who has only what rounding leaves has nothing, or would be a level of its own that no prices fix
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
         cone, variables, of_blocks = None, dict[str, Float](), None
@@ -60,13 +71,14 @@ class LevelDuals(Evidence):
         if not all(map(is_ours, program.rest)):  # what has no code in the file is for readers with that code
             return self.numbers()
         for one in self_contained_duals(program, self.holdings, further, tasks):
+            # multipliers of rows that only CVXPY knows have no name, and are left out: the level is then proved by less
             entry = {"users": one.users.tolist(), **priced(program, one.prices)}
             if further is not None and one.dual is not None:
                 entry |= names.multipliers(program, further.multipliers(one.dual))
             levels.append(entry)
         later = any(getattr(block, "added", False) for block in program.constraints)  # keeps what earlier tiers reach
         if (later or (further is not None and further.curved)) and is_small(program):
-            with suppress(ValueError):
+            with suppress(ValueError):  # none are found: the solver's stay
                 levels = _supported(program, tasks, names)
         held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
         # the gate has no bound by the multipliers of curves; policies of several tiers are solved again when loaded
@@ -82,6 +94,7 @@ class LevelDuals(Evidence):
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         rows, n = len(program.usable_rows), program.instance.n_users
+        # without multipliers of further constraints, which no model is then built for
         free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
         further = None if free else further_conditions(ConeModel(program, read.solver))
         shapes = {"dual": (0,), "sizes": (0,)}
@@ -110,7 +123,7 @@ class LevelDuals(Evidence):
                 dual, sizes = np.zeros(further.right.shape), np.zeros(0)
                 for one, at in further.rows:
                     y = given.get((one.block, one.name))
-                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)
+                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)  # as rows are scaled there
             holdings.append(LevelDual(as_indices(level["users"], n), price_rows(program, level), dual, sizes))
         return cls(holdings, written, price_rows(program, held) if "prices" in held else None, further)
 
@@ -118,9 +131,9 @@ class LevelDuals(Evidence):
 def _supported(program: Program, tasks: Float, names: Named) -> list[dict[str, Any]]:
     """Levels of an entry by multipliers that support the tasks."""
     out = []
-    for users, found, costs in supporting_levels(program, tasks):
-        level = {"users": users.tolist(), **priced(program, found.prices)}
-        out.append(level | of_blocks(program, names, found.rows, found.kept, (), found.mixtures_of_kept))
+    for users, supported, costs in supporting_levels(program, tasks):
+        level = {"users": users.tolist(), **priced(program, supported.prices)}
+        out.append(level | of_blocks(program, names, supported.rows, supported.kept, (), supported.mixtures_of_kept))
         out[-1]["costs"] = costs.tolist()
     return out
 

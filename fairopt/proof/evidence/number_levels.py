@@ -1,4 +1,10 @@
-"""Evidence of leximin of teams, or of what is above a base: a dual solution for each level."""
+"""Evidence of leximin of teams, or of what is above a base: a dual solution for each level.
+
+At prices y of capacities and rows, and pi >= 0 of numbers ``z_t = sum_p c_p x_p - b_t``, every feasible x has
+``sum_t pi_t z_t <= V``; so no number rises by more than ``(V - sum_u pi_u floor_u) / pi_t`` while the others keep their
+floors (Proposition 7.16, docs/methods/cone.md; `fairopt.proof.number_level_bounds`). Each level stands alone, with
+prices by name of numbers: a position would be one of the program, which leaves numbers out that cannot rise.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,7 @@ class NumberLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
+        # numbers of another program, such as one with fewer rows, would be read by position
         sizes = {(len(dual.prices), len(dual.further)) for dual in self.duals}
         return program.term.is_order and sizes <= {(len(program.usable_rows), n_further(program))}
 
@@ -48,6 +55,7 @@ class NumberLevels(Evidence):
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         labels, levels = program.term.share._names(program.instance), []
         for dual in self.duals:
+            # only what is paid and fixed is written, by name
             paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
             entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
             entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}

@@ -1,4 +1,14 @@
-"""Evidence on one pool: bottlenecks of leximin, with or without envy-freeness; prices of alpha-fairness and totals."""
+"""Evidence on one pool: bottlenecks of leximin, with or without envy-freeness; prices of alpha-fairness and totals.
+
+Leximin needs no numbers: at the optimum each user is at its limit, or at a full resource on which nobody above a lower
+bound has more (Propositions 4.1 and 4.14, docs/methods/pool.md), which is seen from the tasks. Alpha-fairness and
+totals need m prices, of which any give a bound (Bounds 4.6 and 4.9). One pass over the users measures all; `pool_gaps`
+has the formulas.
+
+The first pass over a leximin takes bounds where they are good enough (``exact=False``), as water-filling leaves
+bottlenecks full to 1e-13. Only those that are not, or that hang on small holdings, pay for a second pass
+(`Bottlenecked.closer`), or for fractions where rounding decides.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +64,17 @@ class OnPool(Evidence):
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         proof = self.proof(program, tasks)
         if proof.factor < 1:  # by rounding
-            tasks *= proof.factor
+            tasks *= proof.factor  # in place: the caller's array is the answer
         proof = self.closer(program, tasks, proof)
         feasible = proof.found.feasible
         violation = feasible.violation
         if program.given.n_servers > 1:  # spread over identical servers
             violation = max(violation, feasibility(program.given, program.expand(tasks)))
-        found = Measured(tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value)
-        found.load = feasible.load
-        return found
+        measured = Measured(
+            tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value
+        )
+        measured.load = feasible.load
+        return measured
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         """The proof by a second pass, if the first one is not conclusive."""
@@ -92,24 +104,26 @@ class Bottlenecked(OnPool):
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool = self.pool
-        found = bottlenecks(pool, tasks, self.order, exact=False)
-        return proof_on_pool(program, pool.usable, pool.n, found, self.prices)
+        measures = bottlenecks(pool, tasks, self.order, exact=False)
+        return proof_on_pool(program, pool.usable, pool.n, measures, self.prices)
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
-        pool, found = self.pool, proof.found
-        assert isinstance(found, Bottlenecks)
-        if rounding_decides(program, found):
+        pool, measures = self.pool, proof.found
+        assert isinstance(measures, Bottlenecks)
+        if rounding_decides(program, measures):
             from fairopt.proof.exact_filling import exact_gap
 
+            # a smaller gap or a larger one: floats do not say which levels are right there
             if (exact := exact_gap(program, tasks)) is not None:
                 return proof._replace(gap=exact)
-        if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
+        if measures.full(pool.usable) and proof.gap <= SUM_ROUNDING and not measures.has_small_holdings(pool.usable):
             return proof
+        # exactly now, and where somebody holds very little with what earlier levels owe
         order = first_full(pool, tasks) if self.order is None else self.order
-        found = bottlenecks(pool, tasks, order)
-        small = found.has_small_holdings(pool.usable)
-        gap = found.gap(pool.usable, corrections(pool, tasks, order, found.least) if small else None)
-        return proof._replace(found=found, gap=gap, value=program.term.factor * found.lowest)
+        measures = bottlenecks(pool, tasks, order)
+        small = measures.has_small_holdings(pool.usable)
+        gap = measures.gap(pool.usable, corrections(pool, tasks, order, measures.least) if small else None)
+        return proof._replace(found=measures, gap=gap, value=program.term.factor * measures.lowest)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         prices = {} if self.prices is None else priced(program, self.prices)
@@ -138,15 +152,15 @@ class FairPrices(OnPool):
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, alpha = self.pool, program.term.alpha
         assert alpha is not None
-        found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
-        return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
+        sums = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
+        return proof_on_pool(program, pool.usable, pool.n, sums, self.log_prices, self.level)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a price of 0 is minus infinity
             log_prices = np.log(np.maximum(price_rows(program, held), 0.0) / program.term.factor)
         return cls(pool_of(program), log_prices, float(held.get("unit", 1.0)))
 
@@ -197,6 +211,7 @@ class EnvyBottlenecks(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
+        # the rows of all pairs, also those that bind nobody
         shortfalls = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
         of_blocks = max(conditions.bounds_violation(program, tasks), *shortfalls)
         prices = None if self.prices is None else program.term.factor * self.prices

@@ -1,4 +1,18 @@
-"""Evidence of prices: sums of one concave function per user, several servers, and ordered weights."""
+"""Evidence of prices: sums of one concave function per user, several servers, and ordered weights.
+
+All are prices p >= 0 by row, per whole capacity, which bound the optimum by ``p'r + sum_j (the largest gain of j at its
+cheapest row)``. What differs is the gain, and so the units in which a method finds p:
+
+    UserPrices       sums of one function per user on a pool    tangents at best responses   (Bound 4.11)
+    RowPrices        the same on several servers                in chunks of users           (Proposition 5.14)
+    LevelPrices      alpha-fairness, max-min on servers         in levels, rates too         (5.1, 5.11, 5.16)
+    CapacityPrices   ordered weights                            mixtures                     (4.12, Bound 7.2)
+    Prices           any objective with a majorant              rows, kept levels too        (Bound 7.1)
+
+In files all are one kind, in natural units; `read_prices` picks the class with the fastest bound for the program.
+Prices of alpha-fairness are for shares in multiples of a stored ``unit``, as powers of natural ones overflow at large
+alpha.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +43,7 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form.program import Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
-STEP = 1e-5  # relative, of finite differences along a ray
+STEP = 1e-5  # relative, of finite differences along a ray: prices reported to users, no part of the bound
 
 
 @dataclass(frozen=True)
@@ -50,12 +64,12 @@ class UserPrices(PlaneOptimum):
         return self.program is program and program.single and not program.rest
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        near, tasks = tasks, conditions.repair(program, tasks)
+        near, tasks = tasks, conditions.repair(program, tasks)  # responses are searched from the point as proposed
         gap, prices = judge_user_prices(program, self.prices, near, tasks)
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
-        if self.program.pairs is not program.pairs:
+        if self.program.pairs is not program.pairs:  # of another program: nothing is known
             return super().most_rise(program, tasks)
         return conditions.rise_at_prices(program, self.prices, tasks)
 
@@ -67,7 +81,7 @@ class UserPrices(PlaneOptimum):
         total = fixed_sum(program)
         if total is not None:
             c = program.pairs.of(program.term.share.coefficients(program.instance))
-            multipliers.pair_cost = (self.of_sum / total) * c
+            multipliers.pair_cost = (self.of_sum / total) * c  # the row sum c x / total == 1, at its price
             multipliers.constant, multipliers.constant_size = self.of_sum, abs(self.of_sum)
         (term,) = powers.curves
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
@@ -138,9 +152,10 @@ class LevelPrices(RowPrices):
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
             return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
-        prices /= prices.max()  # as in the bound
+        prices /= prices.max()  # as in the bound: their size is arbitrary, and costs of large ones overflow
         bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
         level = float(marginals.sum())
+        # the user with the lowest limit bounds the smallest level at no prices
         if not bound < units.limits.min():
             prices, marginals, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
         return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[marginals / level])
@@ -169,9 +184,9 @@ class CapacityPrices(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
-        lagrangian, found = self.bound(tasks)
-        prices = lagrangian.multipliers.prices * (found.factor * lagrangian.majorant.unit)
-        return Measured(tasks, found.gap, conditions.bounds_violation(program, tasks), prices)
+        lagrangian, bound = self.bound(tasks)
+        prices = lagrangian.multipliers.prices * (bound.factor * lagrangian.majorant.unit)
+        return Measured(tasks, bound.gap, conditions.bounds_violation(program, tasks), prices)
 
     def bound(self, tasks: Float) -> tuple[Lagrangian, LagrangianBound]:
         """The Lagrangian at the prices, and its bound."""
@@ -179,13 +194,13 @@ class CapacityPrices(Evidence):
         majorant = program.objective.majorant(point)
         assert majorant is not None
         charged = Multipliers(np.maximum(self.prices, 0.0) / majorant.unit, np.zeros(len(program.pairs)))
-        found = lagrangian_bound(program, majorant, program.objective, charged, tasks)
-        return Lagrangian(program, majorant, charged, point), found
+        bound = lagrangian_bound(program, majorant, program.objective, charged, tasks)
+        return Lagrangian(program, majorant, charged, point), bound
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
-        at, found = self.bound(tasks)
-        prices = at.multipliers.prices * found.factor * at.majorant.unit
-        return price_entry(program, prices, mixtures=at.with_mixtures(found.factor)[1])
+        at, bound = self.bound(tasks)
+        prices = at.multipliers.prices * bound.factor * at.majorant.unit
+        return price_entry(program, prices, mixtures=at.with_mixtures(bound.factor)[1])
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -217,15 +232,16 @@ class Prices(Evidence):
         if majorant is None:
             return Measured(tasks, np.inf, violation)
         charged = self.multipliers(point).times(1.0 / natural_units(program, majorant, point, self.unit))
-        found = lagrangian_bound(program, majorant, objective, charged, tasks)
-        scale = found.factor * majorant.unit
-        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+        bound = lagrangian_bound(program, majorant, objective, charged, tasks)
+        scale = bound.factor * majorant.unit
+        # prices of a transform, times the objective's slope by it along the ray through the tasks
+        if not objective.majorant_is_natural:
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             scale *= (objective.value(high) - objective.value(low)) / run if run else 0.0
         named = self.named(scale / natural_units(program, majorant, point, self.unit))
         prices = charged.prices * scale
-        return Measured(tasks, found.gap, violation, prices, multipliers=named if found.gap <= GAP_TOLERANCE else {})
+        return Measured(tasks, bound.gap, violation, prices, multipliers=named if bound.gap <= GAP_TOLERANCE else {})
 
     def multipliers(self, point: Point) -> Multipliers:
         """The multipliers, with levels of objectives replaced by those of their majorants."""
@@ -233,6 +249,7 @@ class Prices(Evidence):
         for one, y in self.rows:
             out.charge_rows(one.rows, y)
         for block, times in self.kept:
+            # t (g(x) - level) >= 0 with g at most its majorant; a level without one is left out, which is a price of 0
             majorant = block.objective.majorant(point) if block.objective.majorant_is_natural else None
             if majorant is not None:
                 out.extra += ((Form().plus(majorant, 1.0), times),)
@@ -241,7 +258,7 @@ class Prices(Evidence):
 
     def named(self, unit: float) -> dict[str, Float]:
         """The multipliers of blocks by name, ``unit`` natural units each, without rows that methods add."""
-        found, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
+        out, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
         blocks = [
             c for c in self.program.rest if not (isinstance(c, (MadeRows, ManyRows)) or getattr(c, "added", False))
         ]
@@ -254,8 +271,8 @@ class Prices(Evidence):
                 held.append((block, "at least", np.array(sum(t for kept, t in self.kept if kept is block))))
         names = [name for _, name, _ in held]
         for block, name, values in held:
-            found[unique(name if names.count(name) == 1 else f"{name} of `{block}`", found)] = values * unit
-        return found
+            out[unique(name if names.count(name) == 1 else f"{name} of `{block}`", out)] = values * unit
+        return out
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -291,6 +308,7 @@ def _by_resource(program: Program, by_row: Float) -> Float:
 def read_prices(program: Program, held: Mapping[str, Any], read: Reader) -> Evidence:
     """An entry of prices as the evidence with the fastest bound for the program."""
     kind, term, prices = Prices, program.term, price_rows(program, held)
+    # the general bound takes all that an entry has; without prices others would divide by their sum
     if held.get("rows") or held.get("kept") or program.rest or not prices.any():
         return Prices.restored(program, held, read)
     kinds: list[type[Evidence]] = []

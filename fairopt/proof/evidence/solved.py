@@ -1,6 +1,22 @@
 """Evidence of cone programs: a solver's dual values, or else a dual point of the cone form.
 
-A solver's objective value and bound are not used: expressions are evaluated at the point that is judged.
+A solver maximised an expression phi, the objective f in multiples of a factor or an increasing transform of it, and
+left y of capacities and constraints. With G a majorant of f and rate = dG / dphi along the ray through the tasks, t y
+with t near rate are multipliers of G (Bound 7.1, docs/methods/cone.md). Tried in this order, each if the one before
+leaves a gap (`judge_solved`):
+
+    1. the cone form's dual, if a point of it is at hand and f has no majorant        (Bound 7.3)
+    2. the majorant at t y, with t searched (`dual_bound`), or the tangent of f       (Bounds 7.1, 7.4)
+    3. the cone form's dual at the point that the solver left, then at one of a second solve.
+
+A bound by a majorant needs no assumption and a few passes; the cone form is tight for any f, and may have to assume how
+far variables go that CVXPY added. Proofs without assumptions come first (`Proved.missing`).
+
+A solver's objective value and bound are not used: expressions are evaluated at the point that is judged. Floats: dual
+values are per row in the solver's scale, and are brought to natural units once (`Dual.multipliers`); those below `IDLE`
+of the largest of a block are dropped from files. The rate is a difference quotient over `STEP`, good for 1e-5, and only
+a start for t. In files small programs get multipliers that support the tasks where the solver's prove less
+(`supporting`): within a quarter of the tolerance, as the checker rounds outwards.
 """
 
 from __future__ import annotations
@@ -39,7 +55,7 @@ from fairopt.solve.form.program import ConeModel, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 STEP = 1e-5  # relative, of finite differences along a ray
-IDLE = 1e-13  # of the largest price of a row: smaller ones are noise
+IDLE = 1e-13  # of the largest price of a row: smaller ones are noise of interior points, on each of n(n - 1) rows
 
 
 class Dual(NamedTuple):
@@ -98,13 +114,14 @@ class Solved(PlaneOptimum):
         it; see `Written.of` for ``keep``.
         """
         factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
-        if factor is None:
+        if factor is None:  # now, as variables of blocks have their values only until the next solve
             tasks = cone.tasks()
             point = cone.program.point(tasks)
             majorant = cone.program.objective.majorant(point)
             form = cone.maximand[0] if stands_in is None else stands_in
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
+        # a dual point of another objective proves nothing of this one
         left = cone.left if keep and stands_in is None and unit is None and cone.left.points is not None else None
         return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit, left=left)
 
@@ -128,6 +145,8 @@ class Solved(PlaneOptimum):
 
         They are in natural units of these, per unit of the majorant of the objective.
         """
+        # as if a solver had left them: natural multipliers in the scale of the model's rows, of which judging knows one
+        # way
         cone, scale = ConeModel(program), program.units[program.pairs.user]
         of_rows, of_levels = {id(one.rows): y for one, y in rows}, {id(block): times for block, times in kept}
         duals = list[Dual]()
@@ -164,7 +183,7 @@ class Solved(PlaneOptimum):
         of these has no bound on the side where it has a cost.
         """
         out, rows = self.charges_at(tasks)
-        joint = self.charged_jointly(rows, tasks)
+        joint = self.charged_jointly(rows, tasks)  # all together or none: a variable's costs cancel across rows
         if rows and np.isfinite(joint.constant):
             out.plus(joint)
         return out
@@ -202,11 +221,11 @@ class Solved(PlaneOptimum):
             if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
             if isinstance(block, AtLeast) and majorant is not None:
-                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)
+                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)  # solved relative to the level
                 out.extra += ((Form().plus(majorant, 1.0), times),)
                 out.constant -= times * block.level
                 continue
-            cone = self.written.model
+            cone = self.written.model  # from here on only CVXPY knows the constraint: its tangent at the tasks
             others = [own.variable for own in cone.model.own.held.values()]
             with values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
@@ -222,13 +241,14 @@ class Solved(PlaneOptimum):
 
         Without rows that are made when an answer breaks them.
         """
-        found, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        out, held = dict[str, Float](), list[tuple[Dual, Float]]()
         for k, one in enumerate(self.duals):
             if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
                 continue
             if one.rows is not None:
                 held.append((one, one.multipliers(self.scale)))
                 continue
+            # of cones a dual value is a vector with no sign that users would know
             condition = _conditions(self.written.model)[1 + k]
             if (
                 isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
@@ -239,8 +259,8 @@ class Solved(PlaneOptimum):
         names = [one.name for one, _ in held]
         for one, values in held:
             key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
-            found[unique(key, found)] = values * unit
-        return found
+            out[unique(key, out)] = values * unit
+        return out
 
     def _supported(
         self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
@@ -250,27 +270,29 @@ class Solved(PlaneOptimum):
         An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
         checker knows the sum.
         """
+        # the checker knows users' totals only: a bound by ranges on each server is not one of its own
         of_sums = gap == np.inf
         unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
         majorant = objective.majorant(point)
         assert majorant is not None
         per, value = natural_units(program, majorant, point, unit), majorant.value(point)
+        # two programs at most, and the second only if the first leaves more than a reader can take
         for near in NEAR:
             try:
-                found = supporting(program, tasks, near)
+                supported = supporting(program, tasks, near)
             except ValueError:
                 continue
-            top = value + max(found.excess, 0.0)
+            top = value + max(supported.excess, 0.0)
             smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
-            rows = [(one, y * per) for one, y in found.rows]
-            kept = [(block, times * per) for block, times in found.kept]
+            rows = [(one, y * per) for one, y in supported.rows]
+            kept = [(block, times * per) for block, times in supported.kept]
             if not of_sums:  # curves at their best instead of tangents
-                again = Prices(program, found.prices * per, rows, kept, unit).measured(program, tasks, None).gap
-                smaller = min(smaller, again) if found.mixtures or any(found.mixtures_of_kept) else again
+                again = Prices(program, supported.prices * per, rows, kept, unit).measured(program, tasks, None).gap
+                smaller = min(smaller, again) if supported.mixtures or any(supported.mixtures_of_kept) else again
             if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
                 gap = smaller
-                held = price_entry(program, found.prices * per, unit)
-                held |= of_blocks(program, names, rows, kept, found.mixtures, found.mixtures_of_kept)
+                held = price_entry(program, supported.prices * per, unit)
+                held |= of_blocks(program, names, rows, kept, supported.mixtures, supported.mixtures_of_kept)
             if gap <= GAP_TOLERANCE / 4:
                 break
         return held
@@ -278,7 +300,7 @@ class Solved(PlaneOptimum):
     @property
     def prices(self) -> Float:
         """The prices of capacities by row of `Pairs.loads`, at least 0."""
-        prices = np.zeros(len(self.program.usable_rows))
+        prices = np.zeros(len(self.program.usable_rows))  # rows that nobody needs are not solved
         prices[self.program.capacity_rows] = np.maximum(self.capacity, 0.0)
         return prices
 
@@ -296,6 +318,7 @@ class Solved(PlaneOptimum):
     def charged_duals(self) -> list[int]:
         """The indices of constraints with multipliers: those of blocks, and bounds that are not bounds on shares."""
         of_blocks = [k for k, one in enumerate(self.duals) if one.block is not None]
+        # others enter by the users' ranges, exactly and without multipliers
         if conditions.bounds_are_charged(self.program):
             of_blocks += [k for k, one in enumerate(self.duals) if one.block is None]
         return of_blocks
@@ -324,13 +347,14 @@ class Solved(PlaneOptimum):
     def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
         if self.stands_in:
             return None
+        # a row without a price is in no bound: the program without it has the same one, and smaller files
         kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
         left: dict[ManyRows, Float] = {}
         for block, _, values, _ in self.duals:
             if isinstance(block, MadeRows):
                 if len(values) != len(block.made):
                     return None
-                some = values > IDLE * values.max(initial=0.0)
+                some = values > IDLE * values.max(initial=0.0)  # none if all are 0: the rows do not bind
                 kept[block.block], left[block.block] = tuple(np.array(block.made)[some].tolist()), values[some]
         fewer, duals = program.with_rows(kept), list[Dual]()
         made = {block.block: block for block in fewer.rest if isinstance(block, MadeRows)}
@@ -356,13 +380,14 @@ class Solved(PlaneOptimum):
             own = [term for _, term in program.objective.summands() if not is_ours(term)]
             why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
             return ({"why": why} if why else {}) | self.numbers()
-        found = lagrangian_of(program, self, tasks)
+        scaled = lagrangian_of(program, self, tasks)
         try:
-            held = self._natural_entry(program, tasks, names, found)
-            if found is not None and "lines" not in held and is_small(program):
-                by_server = getattr(found.lagrangian, "reference", None) is not None
-                if not found.gap <= GAP_TOLERANCE / 4:
-                    held = self._supported(program, tasks, names, held, found.gap)
+            held = self._natural_entry(program, tasks, names, scaled)
+            if scaled is not None and "lines" not in held and is_small(program):
+                by_server = getattr(scaled.lagrangian, "reference", None) is not None
+                # what a reader may lose by rounding outwards, and by its own tangents, is left to it
+                if not scaled.gap <= GAP_TOLERANCE / 4:
+                    held = self._supported(program, tasks, names, held, scaled.gap)
                 elif by_server:
                     held = self._supported(program, tasks, names, held, np.inf)
         except ValueError as error:
@@ -382,47 +407,48 @@ class Solved(PlaneOptimum):
             for block in program.rest
         )
 
-    def _natural_entry(self, program: Program, tasks: Float, names: Named, found: Scaled | None) -> dict[str, Any]:
+    def _natural_entry(self, program: Program, tasks: Float, names: Named, scaled: Scaled | None) -> dict[str, Any]:
         """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
-        if found is None:
+        if scaled is None:
             raise ValueError(f"{program.objective} has no bound by prices")
         point, term, unit = program.point(tasks), program.term, 1.0
-        scale = found.factor * found.lagrangian.majorant.unit
+        scale = scaled.factor * scaled.lagrangian.majorant.unit
         if term.is_curved:
             weight = float(point.weights_of(term.share).sum())
-            scale, unit = term.factor * found.factor * weight, point.level(term.share)
+            scale, unit = term.factor * scaled.factor * weight, point.level(term.share)
         if term.kind.in_levels:
             scale *= point.level(term.share)
         line: dict[str, Any] = {}
         if term.measure is not None and term.alpha is None:
-            line = _touching(program, term.measure, found, tasks)
+            line = _touching(program, term.measure, scaled, tasks)
+            # prices of h times M / b_1 are those of M: d h = b_1 dM / M at a fixed mean
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
         ranked = sum(map(_is_ranked, program.objective.terms()))
-        mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
+        mixtures, of_kept = scaled.lagrangian.mixtures(scaled.factor), list[list[Float]]()
         mixed, further = mixtures[:ranked], mixtures[ranked:]
-        rows, kept = self.charged_rows(scale * found.per_dual)
+        rows, kept = self.charged_rows(scale * scaled.per_dual)
         for block, times in kept:
             n = sum(map(_is_ranked, block.objective.terms())) if times else 0  # the bound leaves out what has no price
             of_kept.append(further[:n])
             further = further[n:]
-        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)
+        held = price_entry(program, scaled.lagrangian.multipliers.prices * scale, unit)
         held |= of_blocks(program, names, rows, kept, mixed, of_kept)
         at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
         at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
-        levels = found.lagrangian.tangent_levels(found.factor)  # in units of shares per weight, or of the entry
+        levels = scaled.lagrangian.tangent_levels(scaled.factor)  # in units of shares per weight, or of the entry
         if levels and len(levels) == len(at):
             held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
         return {"kind": "lines", "lines": [held | line]} if line else held
 
     def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
         """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
-        found, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
+        of_rows, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
         for one in map(self.duals.__getitem__, self.charged_duals):
             if one.rows is not None:
-                found.append((one.rows, one.multipliers(self.scale) * scale))
+                of_rows.append((one.rows, one.multipliers(self.scale) * scale))
             elif isinstance(one.block, AtLeast) and one.block.objective.majorant_is_natural:
                 kept.append((one.block, max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0)))
-        return found, kept
+        return of_rows, kept
 
     def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
         return of_blocks(self.program, names, *self.charged_rows(scale))
@@ -439,7 +465,7 @@ class Solved(PlaneOptimum):
         conditions, (capacity, *duals) = _conditions(cone), held["duals"]
         if len(conditions) != len(held["duals"]):
             raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
-        found = [
+        given = [
             one._replace(values=as_numbers(values, one.values.shape))
             for one, values in zip(_duals_of(cone), duals, strict=True)
         ]
@@ -450,7 +476,7 @@ class Solved(PlaneOptimum):
         prices = as_numbers(capacity, program.capacity_rows.shape)
         unit = None if unit is None else float(unit)
         written = Written.restored(program, read.solver, held)
-        return cls(written, prices, found, factor, stands_in=stands_in, unit=unit)
+        return cls(written, prices, given, factor, stands_in=stands_in, unit=unit)
 
 
 def of_blocks(
@@ -507,6 +533,7 @@ def _of_objective(cone: ConeModel) -> list[cp.Constraint]:
 
 def _duals_of(cone: ConeModel) -> list[Dual]:
     """The dual values of constraints besides capacities; zeros if a solver left none."""
+    # in the order of `_conditions`, by which files hold them
     every: list[tuple[Constraint | Objective | None, str, cp.Constraint]] = [(None, "", c) for c in cone.box]
     every += cone.rest
     every += [(cone.program.objective, c.label or "required", c) for c in _of_objective(cone)]
@@ -527,12 +554,14 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     point = program.point(tasks, variables=variables)
     blocks = conditions.violation_at(program, tasks, cone) if blocks is None else blocks
     proof, left, fit = Proved(), evidence.left, None
+    # at no tasks relative gaps say nothing, and infinite slopes no tangent
     if not tasks.any() and np.isfinite(objective.value(point)) and evidence.allows_nothing:
         return Measured(tasks, 0.0, blocks, evidence.prices, variables=known)
     prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
     by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:
         proof = _conic_gap(program, evidence, None, tasks, point, left)
+    # the cone form spares the tangent if it leaves a tenth of the tolerance
     if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
         fit = _fit(program, evidence, tasks, point)
         if fit is None:
@@ -542,7 +571,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
         proof = min(proof, Proved(gap), key=Proved.missing)
         if left is not None and not (by_cone or fit is None or proof.plainly):
             proof = min(proof, _conic_gap(program, evidence, fit.majorant, tasks, point, left), key=Proved.missing)
-    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}
+    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}  # of what is not proved, none are shown
     if not proof.gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
         again = _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
         proof = min(proof, again, key=Proved.missing)
@@ -588,6 +617,7 @@ def _conic_gap(
     """The gap by the dual of the cone form, at the point that a solver left or else from a second solve."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     alone = all(v.id == cone.unknowns.id for v in form.variables())
+    # what a unit of the form is in the units of the gap; without that an excess of the form says nothing
     if majorant is None:
         per_form = factor  # None for a transform, whose excess has no natural units
     elif not alone:
@@ -628,7 +658,7 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
 
     The last one is kept, as the entry in files needs it again.
     """
-    last = vars(evidence).get("last")
+    last = vars(evidence).get("last")  # of a frozen dataclass: it is a cache, and no part of what is compared
     if last is not None and last[0] is program and np.array_equal(last[1], tasks):
         return last[2]
     objective, factor = program.objective, evidence.factor
@@ -639,10 +669,10 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
     multipliers = evidence.multipliers_at(tasks).times(1.0 if factor is None else factor)
     per_form = evidence.rate_at(majorant, tasks)
     start = None if natural else per_form
-    found = lagrangian_bound(
+    bound = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
     )
-    fit = _Fit(majorant, multipliers, per_form, found)
+    fit = _Fit(majorant, multipliers, per_form, bound)
     vars(evidence)["last"] = program, tasks, fit
     return fit
 
@@ -669,7 +699,7 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0, fit.found.gap)
 
 
-def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+def _touching(program: Program, measure: FairnessEfficiency, scaled: Scaled, tasks: Float) -> dict[str, Any]:
     """The line tangent to the power mean M (``size``) at an optimum of a concave measure.
 
     Its levels maximise the users' parts of the Lagrangian, where errors of prices enter by their square only.
@@ -680,16 +710,16 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
     if not levels.any():
         raise ValueError("nobody runs anything, where evenness is not defined")
     size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
-    slope = -second * size / (first * float(levels @ w))
+    slope = -second * size / (first * float(levels @ w))  # of M along which h = b_1 log M + b_2 log m does not change
     relative = (c.T / (point.weights * size)).T
-    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged = scaled.lagrangian.multipliers.times(scaled.factor / first)
     charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
         pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
     )
     if not charged.extra:
         powers = Form(curves=(Curve(relative, w, measure.beta),))
         best = Lagrangian(program, powers, charged, point).levels(1.0)
-        levels = size * np.maximum(best, LEAST * best.max())
+        levels = size * np.maximum(best, LEAST * best.max())  # positive, as the checker takes their powers
     return {"levels": levels.tolist(), "slope": slope, "size": size}
 
 
@@ -703,7 +733,7 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
             cone.unknowns.save_value(tasks / cone.scale * factor)
             ends.append((majorant.value(point.scaled(factor)), conditions.number(form)))
     rise, run = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
-    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
+    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None  # both grow along the ray, or it is noise
 
 
 def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point) -> tuple[float, Float, float]:
@@ -720,18 +750,19 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     if tangent is None:
         return np.inf, out.prices * scale, scale
     majorant, slopes, of_others = tangent
-    if factor is None:  # prices of a transform, times the objective's slope by it
+    if factor is None:  # prices of a transform, times the objective's slope by it, along the ray
         own = conditions.tangent(cone, form, tasks)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
     charged = out.times(scale)
     joint = evidence.charged_jointly([(one, scale * values) for one, values in rows], tasks, of_others)
+    # an infinite constant must stay if the objective has slopes by variables: without their rows nothing bounds them
     if np.isfinite(joint.constant) or of_others:
         charged.plus(joint)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
     charged.pair_cost = charged.pair_cost - slopes
     value = objective.value(point)
-    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
-    return plain_gap(program, point, found.value - value), charged.prices, scale
+    bound = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
+    return plain_gap(program, point, bound.value - value), charged.prices, scale
 
 
 def plain_gap(program: Program, point: Point, excess: float) -> float:

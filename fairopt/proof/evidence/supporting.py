@@ -1,7 +1,19 @@
 """Multipliers from the tasks of an answer, by linear programs, where a solver's prove little without the cone form.
 
-Tangents at the tasks replace curves. The dual of the linear program gives prices, multipliers and mixtures that
-minimise the bound of weak duality (Proposition 15.1), with the accuracy of a simplex basis.
+With tangents l at the tasks in place of curves, and mixtures theta of ranked terms, the bound of weak duality
+(Proposition 15.1, docs/methods/evidence.md) is linear in everything that may be chosen:
+
+    min_(p, y, theta >= 0)  l_0 + p'C + y'b + sum_j u_j,   u_j >= low_j r_js and high_j r_js,
+                            r = slopes + theta c - D'p - A'y.
+
+A linear program gives the choice that proves most, with the accuracy of a simplex basis. An interior point solver's
+multipliers are good for the cone form, in which curves are curves; as slopes of tangents they are off by as much as the
+curves bend, which left files unproved by gaps of 1.7e-6. Mixtures are majorised by v if they are v times a doubly
+stochastic matrix, n^2 unknowns: hence only small programs.
+
+First any change of the tasks is allowed, ``near = inf``, and then only small ones: the bound must hold for all, but
+where tangents are of little use far away, prices that prove what is near are right (the gap is then computed for all).
+Floats: each form, row and kept level is brought to size 1, since HiGHS's tolerances of 1e-10 are absolute.
 """
 
 from __future__ import annotations
@@ -23,7 +35,7 @@ from fairopt.solve.form.highs import silence_banner
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 
-LARGEST = 100_000  # entries of the largest matrix of a program
+LARGEST = 100_000  # entries of the largest matrix of a program: n^3 of mixtures of n users allow 46
 NEAR = (np.inf, 1e-2)  # relative distance from the tasks within which terms are bounded: first any, then small
 RISE = 1e-7  # relative: users who could rise by more get further prices
 OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "solver": "simplex"}
@@ -74,7 +86,7 @@ class Supporting:
     def __init__(self, program: Program, tasks: Float, near: float) -> None:
         self.program, self.pairs, self.tasks, self.point = program, program.pairs, tasks, program.point(tasks)
         total, width = self.pairs.sum(tasks), near * program.most
-        self.low = np.maximum(program.low, np.nan_to_num(total - width, nan=0.0))
+        self.low = np.maximum(program.low, np.nan_to_num(total - width, nan=0.0))  # inf * 0 of a user without room
         self.high = np.minimum(program.most, total + np.where(program.most > 0, width, 0.0))
         self.usable = program.usable_rows
         self.prices = cp.Variable(len(self.usable), nonneg=True)
@@ -86,6 +98,7 @@ class Supporting:
         self.conditions: list[Any] = []
         for one in program.rows.further:
             table, most = one.rows.per_task.toarray(), program.most[self.pairs.user]
+            # the most that a term can be: a row of small coefficients has large multipliers
             size = np.maximum(np.abs(one.rows.right), (abs(table) * most).max(axis=1, initial=0.0))
             size = np.where(size > 0, size, 1.0)
             y = cp.Variable(len(one.rows), nonneg=not one.rows.equal)
@@ -101,7 +114,7 @@ class Supporting:
         for curve in form.curves:
             of = curve.slopes(curve.at(self.point))
             slopes += of[self.number(curve)] * self.pairs.of(curve.c)
-        constant = plain.value(self.point) - float(slopes @ self.tasks)
+        constant = plain.value(self.point) - float(slopes @ self.tasks)  # l_0 of l = value + slopes (x - tasks)
         if not np.isfinite(slopes).all():
             raise ValueError("a user has no share")
         return _Slopes(constant, slopes, form.ranked)
@@ -118,7 +131,7 @@ class Supporting:
         for term in form.ranked:  # doubly stochastic mixtures of the weights
             at, number, c = term.at(self.point), self.number(term), self.pairs.of(term.c)
             n = len(at)
-            base = np.bincount(number, c * self.tasks, minlength=n)[:n] - at
+            base = np.bincount(number, c * self.tasks, minlength=n)[:n] - at  # of a surplus; 0 up to rounding otherwise
             orders = cp.Variable((n, n), nonneg=True)
             self.conditions += [cp.sum(orders, axis=k) == times * term.factor for k in (0, 1)]
             mixture = orders @ padded(term.v, n)
@@ -161,6 +174,7 @@ class Supporting:
         of_users = np.zeros(len(self.high)) if costs is None else np.maximum(costs.value, 0.0)
         prices = np.maximum(self.prices.value, 0.0) * size
         reduced = self.reduced.value
+        # the users' maxima again, from the prices as they were found: the program's own are within its tolerance only
         best = -self.pairs.min(-np.maximum(self.low[user] * reduced, self.high[user] * reduced))
         excess = float(self.bound.value) + float(best.sum())
         return Supported(prices, rows, kept, own, mixed[first:], excess, of_users)
@@ -179,8 +193,8 @@ def supporting(program: Program, tasks: Float, near: float) -> Supported:
     size = form.size(tasks)
     dual.add(form.times(1.0 / size), 1.0)
     dual.keep()
-    found = dual.solve(size)
-    return found._replace(excess=found.excess * size - majorant.value(dual.point))
+    supported = dual.solve(size)
+    return supported._replace(excess=supported.excess * size - majorant.value(dual.point))
 
 
 def supporting_levels(program: Program, tasks: Float) -> list[tuple[Indices, Supported, Float]]:
@@ -195,6 +209,7 @@ def supporting_levels(program: Program, tasks: Float) -> list[tuple[Indices, Sup
     if not (values > 0).all():
         raise ValueError("a user has no share")
     most = np.maximum(-program.pairs.min(-per_task) * program.most, values)
+    # who is at the most that it can have needs no prices
     left, out = np.flatnonzero(most > values * (1 + 10 * RISE)), list[tuple[Indices, Supported, Float]]()
     while len(left):
         level = values[left].min()
@@ -209,14 +224,16 @@ def supporting_levels(program: Program, tasks: Float) -> list[tuple[Indices, Sup
             dual.bound -= cp.sum(costs)
             dual.reduced += cp.multiply(per_task / floors[user], costs[user])
             dual.conditions.append(cp.sum(costs[lowest]) == 1)
-            found = dual.solve(costs=costs)
+            supported = dual.solve(costs=costs)
             with np.errstate(divide="ignore"):
-                rise = np.where(found.costs[lowest] > 0, max(found.excess, 0.0) / found.costs[lowest], np.inf)
+                rise = np.where(
+                    supported.costs[lowest] > 0, max(supported.excess, 0.0) / supported.costs[lowest], np.inf
+                )
             if best is None or rise.min() < best[0].min():
-                best = rise, found
+                best = rise, supported
         assert best is not None
-        rise, found = best
-        fixed = lowest[rise <= max(RISE, rise.min())]
-        out.append((fixed, found, found.costs / floors))
+        rise, supported = best
+        fixed = lowest[rise <= max(RISE, rise.min())]  # at least one, so that this ends
+        out.append((fixed, supported, supported.costs / floors))
         left = left[~np.isin(left, fixed)]
     return out

@@ -1,4 +1,13 @@
-"""Evidence of `FairnessEfficiency` by lines along the sum of shares (`fairopt.proof.plane_bound`)."""
+"""Evidence of `FairnessEfficiency` by lines along the sum of shares (`fairopt.proof.plane_bound`).
+
+Outside the concave region the measure has several local maxima, and no prices of its own. What has prices are concave
+programs beside it: the most even shares at a fixed mean m, each of which proves ``M <= at + slope * m`` for all means,
+and the largest and the smallest sum, which bound m (Proposition 7.8, docs/methods/cone.md). `Tangents` holds their
+evidence as the search found it, `Lines` the same numbers from a file: levels at which gradients are taken, slopes, and
+multipliers. Levels and slopes are free choices, any of which gives a line.
+
+Floats: the gradient and ``slope * m`` cancel where shares are even; rounding is counted by both (`Lines._most`).
+"""
 
 from __future__ import annotations
 
@@ -40,6 +49,7 @@ class Tangents(Evidence):
 
     def applies(self, program: Program) -> bool:
         """Whether it is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
+        # each part is a program of its own: a cut of other constraints would prove a line of another feasible set
         measure = program.term.measure
         if measure is None or measure.beta == 1:
             return False
@@ -51,13 +61,13 @@ class Tangents(Evidence):
             end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
             for end, of_sum in ends
         ) and all(
-            found.is_of_cut(cut)
+            optimum.is_of_cut(cut)
             and cut.given is program.given
             and cut.objective == measure.evenness
             and cut.constraints[:n] == program.constraints
             and all(type(c) is TotalIs and c.share == measure.share for c in cut.constraints[n:])
             and len(cut.constraints) <= n + 1
-            for cut, _, found in self.cuts
+            for cut, _, optimum in self.cuts
         )
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
@@ -65,22 +75,22 @@ class Tangents(Evidence):
         ends = [end and _extreme(*end) for end in (self.largest, self.smallest)]
         largest, smallest = (end and end[0] for end in ends)
         assert largest is not None
-        lines = [tangent.line for cut, at, found in self.cuts if (tangent := plane.tangent_of(cut, found, at))]
+        lines = [tangent.line for cut, at, optimum in self.cuts if (tangent := plane.tangent_of(cut, optimum, at))]
         gap = plane.gap_of(program, lines, tasks, largest, smallest)
         assumed = "; ".join(dict.fromkeys(end[1] for end in ends if end and end[1]))
         return Measured(tasks, gap, conditions.violation_at(program, tasks), assumed=assumed)
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
         none = super().most_rise(program, tasks)
-        return np.min([none, *(found.most_rise(program, tasks) for _, _, found in self.cuts)], axis=0)
+        return np.min([none, *(optimum.most_rise(program, tasks) for _, _, optimum in self.cuts)], axis=0)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         lines = []
-        for cut, at, found in self.cuts:
-            tangent = plane.tangent_of(cut, found, at)
+        for cut, at, optimum in self.cuts:
+            tangent = plane.tangent_of(cut, optimum, at)
             if tangent is not None:
                 own = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
-                lines.append(priced(cut, tangent.prices) | own | found.multipliers(names, tangent.per_dual))
+                lines.append(priced(cut, tangent.prices) | own | optimum.multipliers(names, tangent.per_dual))
         entry: dict[str, Any] = {"kind": "lines", "lines": lines}
         for name, end in (("largest", self.largest), ("smallest", self.smallest)):
             if end is not None and end[1].tasks is not None and end[1].evidence is not None:
@@ -110,17 +120,20 @@ class Lines(Evidence):
         tasks = conditions.repair(program, tasks)
         point, measure = program.point(tasks), program.term.measure
         unit, w = point.level(measure.share), point.weights / point.weights.sum()
-        q, sign = 1 - measure.beta, 1.0 if measure.exponents[0] > 0 else -1.0
+        q, sign = 1 - measure.beta, 1.0 if measure.exponents[0] > 0 else -1.0  # for q > 1, -M is bounded from above
         lines = []
         with np.errstate(all="ignore"):
             for levels, slope, prices in self.lines:
                 gradient = np.exp((q - 1) * (np.log(levels) - plane.log_mean(levels, w, q)))
+                # sign * (M - slope m) <= top: M is below its gradient, above for q > 1
                 top = self._most(prices, point, sign * w * (gradient - slope), w * (gradient + abs(slope)))
                 if np.isfinite(top):
                     lines.append(plane.Line(sign * top / unit, slope))
+            # without evidence of an end the mean is not bounded there, and at the upper end nothing is proved
             most = np.inf if self.largest is None else self._most(self.largest, point, point.weights, point.weights)
             least = -np.inf if self.smallest is None else -self._most(self.smallest, point, -w, w)
         largest = plane.Extreme(most, 0.0)
+        # as `PowerSpread` of power 1 has it: 1 less the mean in units of the max-min level
         smallest = None if self.smallest is None else plane.Extreme(1.0 - least / unit, 0.0)
         gap = plane.gap_of(program, lines, tasks, largest, smallest) if np.isfinite(most) else np.inf
         return Measured(tasks, gap, conditions.violation_at(program, tasks))
@@ -151,6 +164,7 @@ def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
     evidence = proposal.evidence
     if evidence is None or proposal.tasks is None or not evidence.applies(program):
         return plane.Extreme(np.nan, np.inf), ""
-    found = evidence.measured(program, proposal.tasks, None)
-    value = program.objective.value(program.point(found.tasks)) if found.value is None else found.value
-    return plane.Extreme(value, max(found.gap, 0.0)), found.assumed
+    measured = evidence.measured(program, proposal.tasks, None)
+    # judged here and not taken from the answer: evidence may be of any point
+    value = program.objective.value(program.point(measured.tasks)) if measured.value is None else measured.value
+    return plane.Extreme(value, max(measured.gap, 0.0)), measured.assumed

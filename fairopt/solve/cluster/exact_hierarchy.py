@@ -69,6 +69,7 @@ def solve(
             who = {*stop.who}
             within = Cluster(cluster.instance)
             within.low = stop.tasks
+            # all tasks of those who stop there, which cannot grow together while nobody falls
             model = Feasible(within, [])
             for (j, _), column in model.pairs.items():
                 model.program.costs[column] = model.one if j in who else model.zero
@@ -79,8 +80,8 @@ def solve(
 
 def is_filling(policy: Any, instance: Instance, tasks: Table) -> bool:
     """Whether users run the tasks of the filling."""
-    found, *_ = filled(Cluster(instance), policy)
-    return [total(row) for row in found] == [total(row) for row in tasks]
+    table, *_ = filled(Cluster(instance), policy)
+    return [total(row) for row in table] == [total(row) for row in tasks]
 
 
 def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational, list[Stop]]:
@@ -136,6 +137,7 @@ def _fill(cluster: Cluster, tree: Tree, filling: Filling) -> list[Stop]:
         leaves = [leaf for event in filling.events[seen:] if event.cause != "limit" for leaf in event.leaves]
         seen = len(filling.events)
         if leaves:
+            # the last state so far at which something became full
             number = max(k for k, state in enumerate(filling.states, 1) if state.full)
             who = [j for leaf in leaves for j in tree.leaves[leaf]]
             stops.append(Stop(number, _by_user(cluster, tree, filling.now()), who))
@@ -182,7 +184,7 @@ def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
         on: dict[int | str, list[tuple[int, Rational]]] = {}
         for (s, i), p in row.items():
             on.setdefault(s, []).append((i, p))
-        worth = total(p * cluster.room[int(s)][i] for (s, i), p in row.items())
+        worth = total(p * cluster.room[int(s)][i] for (s, i), p in row.items())  # above 0
         costs.append(
             [
                 min(total(p * needs[i] for i, p in on.get(s, ())) for s in cluster.open[j]) / worth
@@ -242,17 +244,17 @@ def _place(
         else:
             program.row({**runs, rise: x}, zero)
     program.row({rise: one}, one)  # at most all, or for who waits at most what it could run alone
-    found: ExactOptimum = program.solve(clock=clock)
+    optimum: ExactOptimum = program.solve(clock=clock)
     out: list[dict[int, Rational]] = [{} for _ in tasks]
     for (leaf, s), column in pairs.items():
-        if found.point[column]:
-            out[leaf][s] = found.point[column]
-    if not waiting:  # rows ask for at least so many tasks
+        if optimum.point[column]:
+            out[leaf][s] = optimum.point[column]
+    if not waiting:  # rows ask for at least so many tasks, of which the optimum may have more
         for leaf, x in enumerate(tasks):
             placed = total(out[leaf].values())
             out[leaf] = {s: v * x / placed for s, v in out[leaf].items()} if placed else {}
-    row: Prices = {place: y for k, place in prices.items() if (y := found.multipliers[k])}
-    return Placed(out, found.point[rise], row)
+    row: Prices = {place: y for k, place in prices.items() if (y := optimum.multipliers[k])}
+    return Placed(out, optimum.point[rise], row)
 
 
 def _spread(tree: Tree, of_leaves: Sequence[dict[int, Rational]]) -> list[tuple[int, int, Rational]]:
@@ -270,11 +272,11 @@ def _by_user(cluster: Cluster, tree: Tree, tasks: Sequence[Rational]) -> list[Ra
 
 def _smallest(filling: Filling, forest: Forest) -> Rational:
     """The smallest dominant share per weight of the root's children."""
-    found: Rational = min(
+    least: Rational = min(
         max(vector_of(child)) / (forest.leaf_weights if isinstance(child, Leaf) else forest.weights)[child.number]
         for child in filling.branches[0].children
     )
-    return found
+    return least
 
 
 def _listed(row: Prices) -> list[list[Any]]:

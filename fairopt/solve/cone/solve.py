@@ -27,6 +27,7 @@ from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.proof.conic import reach_of_variables
 from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -57,7 +58,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
     units, unsolved, refined, tried_nothing = dict[str, float](), list[ConeModel](), list[str](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
+        evidence, inaccurate, answered = None, None, name == "HIGHS" or settings.solver is None
         if linear_only(settings, name) and has_curves(program):  # without writing a cone program
             return
         ready: tuple[ConeModel, Compiled | None] | None = None
@@ -106,6 +107,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 else:
                     yield proposal
             else:
+                evidence = None
                 yield Proposal("cone", attempt=attempt)
             # an answer of nearly nothing has no certificate where slopes at 0 are infinite: ask once whether it is all
             if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
@@ -117,6 +119,10 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
+        # the last tasks may be best where a solver left variables of size 1e6 with noise of 1e-8
+        if evidence is not None and cone.model.own.held and cone.best_values(tasks := cone.tasks()):
+            better = replace(evidence, written=Written.of(cone, keep=True))
+            yield Proposal("cone", tasks, better, attempt=replace(attempt, status=f"{attempt.status}, best variables"))
         if inaccurate is not None and not settings.clock.late:  # with its proof now, as later tries had none
             yield inaccurate
         if answered and not (refined or settings.options or settings.clock.late):
@@ -177,7 +183,8 @@ def by_chain(
     linear: bool = True,
     names: Sequence[str] | None = None,
 ) -> Proposals:
-    """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
+    """Proposals of solvers in turn, with the seconds of each, until one is certified, the time is up, or rounding hides
+    too much.
 
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
@@ -191,7 +198,7 @@ def by_chain(
             assert proposal.attempt is not None
             attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
             answer = yield replace(proposal, solver=attempt.solver, attempt=attempt)
-            if answer is not None and answer.ok:
+            if answer is not None and (answer.ok or answer.hidden):
                 return
             begun = time.perf_counter()
 

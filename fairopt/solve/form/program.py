@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.table_rows import table_rows
 from fairopt.blocks.teams import Surplus, kept_bases
-from fairopt.blocks.written_values import errors_of
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
@@ -43,7 +42,7 @@ from fairopt.instance.validation import distinct
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
-from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING, TINY
+from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
 from fairopt.solve.form import solvers
 from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.compiled import Left
@@ -52,9 +51,6 @@ from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
-SOLVED = 1e-8  # of values: what solvers leave in a difference
-TRUSTED = 1e4  # of the noise: solvers have left 1e3 of it at 1e15
-FLAT = 1e-3  # of the value: where the slope is less, changes of values are measured as well
 RISES = 1e-8  # of what a number could be alone: less is no rise
 
 # `warn_of_loops` replaces this warning by one that names the block and the fix
@@ -428,11 +424,18 @@ class Program:
         return Natural(self.instance, self.pairs, slopes=self._slope_at)
 
     def _slope_at(self, objective: Objective, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
-        """The `Slope` of the objective at tasks by pair and values of variables; None for another objective."""
+        """The `Slope` of the objective at tasks by pair and values of variables; None for another, and a transform."""
         if objective != self.objective:
             return None
         units = {key: size for key, value in values.items() if (size := float(np.max(np.abs(value), initial=0.0))) > 0}
-        return ConeModel(self, units=units).slope(tasks, values)
+        cone = ConeModel(self, units=units)
+        form, factor = cone.maximand
+        if factor is None:
+            return None
+        at, typical = tasks / cone.scale, (self.size / self.instance.n_servers)[self.pairs.user] / cone.scale
+        slope_of, restore = later("fairopt.proof.slopes:slope_of"), partial(cone.model.own.save, values)
+        found = slope_of(form, cone.all_constraints, cone.unknowns, at, typical, restore)
+        return Slope(found.unit * factor, found.hidden * factor)
 
     @cached_property
     def _has_own_levels(self) -> bool:
@@ -593,106 +596,16 @@ class ConeModel:
         if not variables:
             return {}
         at = tasks / self.scale
-        conditions = [*(condition for _, _, condition in self.rest), *self.required]
-        some = [c for c in conditions if variables & {v.id for v in c.variables()}]
+        some = [c for c in self.all_constraints if variables & {v.id for v in c.variables()}]
         problem = cp.Problem(cp.Maximize(form), [self.unknowns == at, *some])
         solved = (status in solvers.SOLVED for status in solvers.statuses(problem))
         known = any(one and len(own.values()) == len(variables) for one in solved)
         self.unknowns.save_value(np.array(at))
         return own.values() if known else {}
 
-    def slope(self, tasks: Float, values: Mapping[str, Float]) -> Slope | None:
-        """The `Slope` of the objective at tasks by pair and values of variables; None for a transform of it."""
-        form, factor = self.maximand
-        if factor is None:
-            return None
-        conditions = [*(condition for _, _, condition in self.rest), *self.required]
-        at, typical = tasks / self.scale, (self.program.size / self.program.instance.n_servers)[self.program.pairs.user]
-        found = slope_of(form, conditions, self.unknowns, at, typical / self.scale, lambda: self.model.own.save(values))
-        return Slope(found.unit * factor, found.hidden * factor)
-
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
-
-
-def slope_of(
-    form: cp.Expression,
-    conditions: Iterable[cp.Constraint],
-    unknowns: cp.Variable,
-    at: Float,
-    typical: Float,
-    restore: Callable[[], None],
-) -> Slope:
-    """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v in ``conditions``; ``restore`` sets v again.
-
-    The multipliers s of ``x = at`` are a supergradient: ``f(x) - f(x / 2) >= s x / 2``. This drop has no constants of
-    rows in it, while values of f have their rounding and a solver's noise. Where it is small beside the value, as at a
-    peak or where tasks are more than is used, drops of values count too. All count only beyond the noise, which is
-    relative to the terms of value and rows. At 1e15 solvers leave far more. So a unit that is no multiple of the noise
-    is at most what the Lagrangian changes as x does with the same v, from which constants of rows cancel. The unit is 0
-    if nothing is beyond the noise, or no solver finds the best values.
-    """
-    some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
-
-    def solved(where: Float) -> tuple[float, cp.Constraint]:
-        problem = cp.Problem(cp.Maximize(form), [unknowns == where, *some])
-        known = any(status in solvers.SOLVED for status in solvers.statuses(problem))
-        return float(form.value) if known and form.value is not None else np.nan, problem.constraints[0]
-
-    with np.errstate(all="ignore"):
-        top, here = solved(at)
-        if not np.isfinite(top) or here.dual_value is None:
-            return Slope(0.0, 0.0)
-        slope, duals = float(np.sum(here.dual_value * at)), [one.dual_value for one in some]
-
-        def hidden() -> tuple[float, float]:
-            found = [_hidden(one, dual) for one, dual in zip(some, duals, strict=True)]
-            return sum(violation for violation, _ in found), sum(rounding for _, rounding in found)
-
-        noise = SOLVED * (abs(top) + hidden()[1] / TERM_ROUNDING)
-
-        def change(where: Float) -> float:
-            there, _ = solved(where)
-            return top - there if noise + SOLVED * abs(there) < abs(top - there) < np.inf else 0.0
-
-        unit = slope / 2 if slope > noise else 0.0
-        if not unit > FLAT * abs(top):
-            slope = 2 * unit
-            drop = abs(change(at / 2))
-            further = (0 * at, at / 4, at / 1024, typical)  # logarithms are not finite at 0
-            unit = max(slope / 2, min(drop, max(slope, change(2 * at))))
-            unit = unit or next((found for where in further if (found := abs(change(where))) > 0), 0.0)
-        restore()
-
-        def lagrangian(where: Float) -> float:
-            unknowns.save_value(np.array(where))
-            rows = zip(some, duals, strict=True)
-            return float(form.value) - sum(float(np.sum(y * one.expr.value)) for one, y in rows if _is_plain(one))
-
-        if not unit > TRUSTED * noise:
-            changes = np.abs(lagrangian(at) - np.array([lagrangian(where) for where in (at / 2, typical, 0 * at)]))
-            unit = min(unit, float(changes[np.isfinite(changes)].max(initial=0.0)))
-        unknowns.save_value(np.array(at))
-        return Slope(unit, 2.0 * sum(hidden()))
-
-
-def _is_plain(condition: cp.Constraint) -> bool:
-    """Whether a constraint is an inequality or an equation of numbers."""
-    return isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.Zero))
-
-
-def _hidden(condition: cp.Constraint, dual: Any) -> tuple[float, float]:
-    """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
-    if _is_plain(condition):
-        size, parts = np.abs(dual), [condition.expr]
-    else:
-        duals = dual if isinstance(dual, list) else [dual]
-        size, parts = max(float(np.max(np.abs(one), initial=0.0)) for one in duals), condition.args
-    return (
-        float(np.sum(size * condition.violation())),
-        sum(float(np.sum(size * np.broadcast_to(errors_of(one), one.shape))) for one in parts),
-    )
 
 
 def unique(name: str, names: Iterable[str]) -> str:

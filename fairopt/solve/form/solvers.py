@@ -278,7 +278,7 @@ def _solve_data(
         per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
         names = ("tol_gap_abs", "tol_gap_rel")
         settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
-    solve = compiled.solve if until is None else partial(_solve_elsewhere, solver, until)
+    solve = compiled.solve if until is None else partial(solve_elsewhere, solver, until)
     raw = solve(given, verbose, settings)
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
@@ -356,7 +356,7 @@ def _to_return(seconds: float) -> float:
     return min(0.05 + 0.15 * seconds, 0.5)
 
 
-def _solve_elsewhere(solver: str, until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
+def solve_elsewhere(solver: str, until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
     """What CLARABEL or HIGHS returns of data, in a subprocess which is killed at a time."""
     dims = subprocesses.cones(data["dims"])
     found = subprocesses.solve(solver, until, data=data | {"dims": dims}, options=settings, verbose=verbose)
@@ -426,11 +426,6 @@ def size(problem: cp.Problem | Posed) -> int:
     constants = [c.value for c in posed(problem).constants]
     numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in (*constants, *tables))
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
-
-
-def compiling(problem: cp.Problem | Posed, numbers: int) -> float:
-    """Seconds that CVXPY takes to compile a problem of a `size`, at least: 300 norms of three tasks take 0.6 s."""
-    return 1e-6 * numbers + 1e-3 * len(problem.constraints)
 
 
 def may_overrun(solver: str, entries: int) -> bool:

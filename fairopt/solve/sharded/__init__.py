@@ -2,6 +2,5 @@
 
 * `solve`: all shards together, as the users that methods of one pool work on.
 * `workers`: backends that evaluate shards, in this process or on a Dask cluster.
-* `waiting`: time limits, and Dask workers that die or do not respond.
 * `shards`: where the rows of a shard are, and how they are read and checked.
 """

@@ -1,24 +1,22 @@
 """Where the rows of a shard are, and how they are read and checked.
 
-A shard is a short description of rows that any process can read. Files are read and not mapped, since truncating a
-mapped file kills the process. A checksum compares every reading with the first one.
+Files are read and not mapped, since truncating a mapped file kills the process. A checksum compares every reading with
+the first one.
 """
 
 from __future__ import annotations
 
 import copy
-import mmap
 import os
 import re
-import sys
 import tokenize
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +28,6 @@ from fairopt.instance.parts import with_rows
 from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, fix_or_unit, in_range, labels
 from fairopt.runtime.arrays import Float
 from fairopt.solve.form.pool_users import rows_in_a_chunk
-from fairopt.solve.sharded.waiting import gathered, named_errors
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS if column.argument != "guarantees"}
@@ -43,7 +40,6 @@ class Shard(ABC):
 
     name: str
     first: int
-    is_view: bool = field(default=False, kw_only=True)  # reading copies nothing
 
     @abstractmethod
     def read(self) -> dict[str, Any]:
@@ -53,37 +49,23 @@ class Shard(ABC):
         """The users' labels as an Arrow column, or None."""
         return None
 
+    def copies(self, whole: bool) -> bool:
+        """Whether an instance of these users holds a copy of demands."""
+        return True
+
     def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
         """The users on the whole pool, and the checksum of what was read, None for arrays that are not copied.
 
         Unless ``whole``, demands may be `FileRows`, which are checked when they are first read.
         """
         users = self.read()
-        demands = users["demands"]
-        shape = np.shape(demands) if isinstance(demands, np.ndarray) else demands.shape
-        if len(shape) != 2 or shape[1] != len(resources):
-            raise InvalidInstance(
-                f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
-                "give a column for each"
-            )
-        about: dict[str, Any] = {"capacities": capacities, "resources": resources}
-        if not isinstance(demands, FileRows):
-            return Instance(**users, **about), None if self.is_view else checksum_of(users)
-        if whole:
-            return Instance(demands.copied(), **about), demands.checksum
-        no_users = Instance(np.zeros((0, len(resources))), **about)
-
-        def check(chunk: Float) -> None:
-            try:
-                check_numbers(
-                    chunk, no_users.capacities, Labels(default_labels("user", len(chunk)), resources, ("pool",))
-                )
-            except InvalidInstance:
-                Instance(demands.copied(), **about)  # raises the same error with the user's number in the shard
-                raise
-
-        demands.check = check
-        return with_rows(no_users, demands), None
+        _require_columns(users["demands"].shape, resources)
+        checksum = None
+        if self.copies(whole):
+            checksum = 0
+            for array in users.values():
+                checksum = zlib.crc32(_content(np.ascontiguousarray(array)), checksum)
+        return Instance(**users, capacities=capacities, resources=resources), checksum
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -97,39 +79,99 @@ class Shard(ABC):
             raise named from error
 
 
+def _require_columns(shape: Sequence[int], resources: Sequence[str]) -> None:
+    """Raise `InvalidInstance` unless demands have a column for each resource."""
+    if len(shape) != 2 or shape[1] != len(resources):
+        raise InvalidInstance(
+            f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
+            "give a column for each"
+        )
+
+
 @dataclass(frozen=True)
 class ArrayShard(Shard):
     """Rows of an array in memory, with weights and task limits in ``about`` if there are any."""
 
-    demands: Float
+    demands: Any
     about: Mapping[str, Float] = field(default_factory=dict)
 
     def read(self) -> dict[str, Any]:
         """The rows."""
-        return {"demands": self.demands, **self.about}
+        return {"demands": np.asarray(self.demands), **self.about}
+
+    def copies(self, whole: bool) -> bool:
+        """Whether numbers are converted."""
+        return self.demands.dtype not in (np.float32, np.float64)
+
+
+@dataclass(frozen=True)
+class BlockShard(ArrayShard):
+    """A block of a Dask array: a `dask.delayed.Delayed`, or on a worker what it computes."""
+
+    def read(self) -> dict[str, Any]:
+        """The rows, computed by Dask's default scheduler."""
+        import dask.base
+
+        of: Any = dask.base
+        return {"demands": np.asarray(of.compute(self.demands)[0])}
+
+    def copies(self, whole: bool) -> bool:
+        """A block is computed again in every round."""
+        return True
 
 
 @dataclass(frozen=True)
 class FileShard(Shard):
-    """Rows of an array in a file, from ``offset`` on, with ``strides`` in bytes by row and by column."""
+    """Rows of a ``.npy`` file, from ``offset`` on, with ``strides`` in bytes by row and by column."""
 
     path: str
     dtype: np.dtype[Any]
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     offset: int
-    strides: tuple[int, int]
+    strides: tuple[int, ...]
 
     def read(self) -> dict[str, Any]:
-        """The rows, which are read later in chunks."""
-        return {"demands": FileRows(self)}
+        """The rows."""
+        with self.readable(), open(self.path, "rb") as file:
+            return {"demands": self.rows(file, 0, len(self))}
 
+    def __len__(self) -> int:
+        return self.shape[0]
 
-def checksum_of(users: Mapping[str, Any]) -> int:
-    """The checksum of demands, weights and limits."""
-    found = 0
-    for array in users.values():
-        found = zlib.crc32(_content(np.ascontiguousarray(array)), found)
-    return found
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Raise `InvalidInstance` where the file cannot be read."""
+        try:
+            yield
+        except OSError as error:
+            raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
+
+    def rows(self, file: Any, start: int, stop: int) -> Float:
+        """Some rows of the open file."""
+        n, m, (by_row, by_column) = stop - start, self.shape[1], self.strides
+        where = self.offset + start * by_row
+        if by_column == self.dtype.itemsize:
+            return self._numbers(file, where, n * m).reshape(n, m)
+        return np.stack([self._numbers(file, where + i * by_column, n) for i in range(m)]).T
+
+    def _numbers(self, file: Any, where: int, count: int) -> Any:
+        file.seek(where)
+        content = file.read(count * self.dtype.itemsize)
+        if len(content) < count * self.dtype.itemsize:
+            raise changed()
+        return np.frombuffer(content, self.dtype)
+
+    def copies(self, whole: bool) -> bool:
+        """Whether rows are read into one array."""
+        return whole
+
+    def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
+        """The users, whose demands are `FileRows` unless ``whole``."""
+        if whole:
+            return super().instance(capacities, resources, whole)
+        _require_columns(self.shape, resources)
+        no_users = Instance(np.zeros((0, len(resources))), capacities=capacities, resources=resources)
+        return with_rows(no_users, FileRows(self, no_users)), None
 
 
 def _content(array: Any) -> Any:
@@ -140,105 +182,75 @@ def _content(array: Any) -> Any:
 class FileRows:
     """Rows of a file, read in order in chunks: half the time of one array per shard.
 
-    Raises `NotCertified` if size, time or, if ``compares``, checksum differ from those of the first reading.
+    The first reading checks them. Raises `NotCertified` if size, time or, if ``compares``, a chunk's checksum differ
+    from those of the first reading.
     """
 
     ndim = 2
 
-    def __init__(self, shard: FileShard) -> None:
-        self.shard, self.shape, given = shard, shard.shape, shard.dtype
+    def __init__(self, shard: FileShard, no_users: Instance) -> None:
+        self.shard, self.no_users, self.shape, given = shard, no_users, shard.shape, shard.dtype
         self.dtype: Any = given if given in (np.float32, np.float64) and given.isnative else np.dtype(np.float64)
         self.strides = (self.shape[1] * self.dtype.itemsize, self.dtype.itemsize)
         self.nbytes = self.shape[0] * self.strides[0]
-        self.checksum: int | None = None  # of the first reading
-        self.check: Callable[[Float], None] | None = None  # for each chunk of the first reading
+        self.compares = True  # later readings by checksum too
+        self._sums: dict[int, int] = {}  # checksums by the first row of a chunk
         self._stat: tuple[int, ...] | None = None
         self._file: Any = None
-        self._next = 0  # the next row of this reading
-        self.compares = True  # later readings by checksum too
-        self._sum: int | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
-        return self.copied().astype(dtype or self.dtype, copy=False)
-
-    def copied(self, rows: slice = slice(None)) -> Float:
-        """A copy of some rows."""
-        start, stop, step = rows.indices(len(self))
-        out = np.empty((len(range(start, stop, step)), self.shape[1]), dtype=self.dtype)
-        first = done = 0
-        for chunk in self.chunks():
-            begin = max(start, first + (start - first) % step) - first
-            some = chunk[begin : max(stop - first, 0) : step]
-            out[done : done + len(some)] = some
-            first, done = first + len(chunk), done + len(some)
-        return out
-
-    def chunks(self) -> Iterator[Float]:
-        """All rows."""
-        step = rows_in_a_chunk(self.shape[1])
-        for start in range(0, len(self), step):
-            yield self[start : start + step]
+    @property
+    def checksum(self) -> int:
+        """The checksum of the first reading."""
+        return zlib.crc32(np.array(list(self._sums.values()), dtype=np.uint32).tobytes())
 
     def __getitem__(self, rows: slice) -> Float:
         start, stop, step = rows.indices(len(self))
         if step != 1 or stop - start > rows_in_a_chunk(self.shape[1]):
-            return self.copied(rows)
+            return np.asarray(self.shard.read()["demands"][rows], dtype=self.dtype)
+        if start == 0:
+            with self.shard.readable():
+                self._file = open(self.shard.path, "rb")  # noqa: SIM115  # until the last row is read
         try:
-            if start == 0:
-                self._open()
-            assert self._file is not None and start == self._next
-            raw = self._read(start, stop)
-            if self._sum is not None:
-                self._sum = zlib.crc32(_content(raw), self._sum)
-            chunk = cast(Float, raw if raw.dtype == self.dtype else raw.astype(self.dtype))
-            if self.check is not None:
-                check, self.check = self.check, None
-                check(chunk)
-                self.check = check if stop < len(self) else None
-            self._next = stop
+            chunk = self._chunk(start, stop)
+        except BaseException:
+            stop = len(self)
+            raise
+        finally:
             if stop == len(self):
-                self._close()
-        except OSError as error:
-            raise InvalidInstance(f"{self.shard.path!r} cannot be read ({error}); check the file") from error
+                self._file.close()
+                self._file = None
         return chunk
 
-    def _open(self) -> None:
-        self._file = open(self.shard.path, "rb")  # noqa: SIM115  # until the last row is read
-        self._next, self._sum = 0, 0 if self.compares or self.checksum is None else None
-        self._compare_file()
-
-    def _close(self) -> None:
-        self._compare_file()
-        self._file.close()
-        self._file = None
-        if self._sum is not None:
-            if self.checksum not in (None, self._sum):
-                raise changed()
-            self.checksum = self._sum
-
-    def _compare_file(self) -> None:
-        about = os.fstat(self._file.fileno())
+    def _chunk(self, start: int, stop: int) -> Float:
+        with self.shard.readable():
+            raw = self.shard.rows(self._file, start, stop)
+            about = os.fstat(self._file.fileno())
         now = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
         if self._stat not in (None, now):
             raise changed()
         self._stat = now
+        chunk = np.asarray(raw, dtype=self.dtype)
+        is_first = start not in self._sums
+        if is_first or self.compares:
+            found = zlib.crc32(_content(raw))
+            if self._sums.setdefault(start, found) != found:
+                raise changed()
+        if is_first:
+            self._check(chunk)
+        return chunk
 
-    def _read(self, start: int, stop: int) -> Any:
-        n, m, (by_row, by_column) = stop - start, self.shape[1], self.shard.strides
-        where = self.shard.offset + start * by_row
-        if by_column == self.shard.dtype.itemsize:
-            return self._numbers(where, n * m).reshape(n, m)
-        return np.stack([self._numbers(where + i * by_column, n) for i in range(m)]).T
-
-    def _numbers(self, where: int, count: int) -> Any:
-        self._file.seek(where)
-        content = self._file.read(count * self.shard.dtype.itemsize)
-        if len(content) < count * self.shard.dtype.itemsize:
-            raise changed()
-        return np.frombuffer(content, self.shard.dtype)
+    def _check(self, chunk: Float) -> None:
+        """Raise `InvalidInstance` for demands that no instance can have."""
+        about = self.no_users
+        names = Labels(default_labels("user", len(chunk)), about.resources, ("pool",))
+        try:
+            check_numbers(chunk, about.capacities, names)
+        except InvalidInstance:
+            self.shard.instance(about.capacities[0], about.resources, whole=True)  # raises it with the right row
+            raise
 
 
 def changed() -> NotCertified:
@@ -262,11 +274,10 @@ class ParquetShard(Shard):
         about = [name for name in ABOUT_USERS if name in self._names()]
         table = self._table([*self.resources, *about])
         demands = np.column_stack([_numbers(table, name, self.first) for name in self.resources])
-        users: dict[str, Any] = {"demands": demands}
-        for name in about:
-            column = ABOUT_USERS[name]
-            users[column.argument] = _numbers(table, name, self.first, column.blank)
-        return users
+        columns = {name: ABOUT_USERS[name] for name in about}
+        return {"demands": demands} | {
+            column.argument: _numbers(table, name, self.first, column.blank) for name, column in columns.items()
+        }
 
     def labels(self) -> Any:
         """The column ``user``."""
@@ -276,36 +287,13 @@ class ParquetShard(Shard):
         return list(_parquet_file(Path(self.path)).schema_arrow.names)
 
     def _table(self, names: Sequence[str]) -> Any:
-        known = self._names()
-        for name in names:
-            if name not in known:
-                raise InvalidInstance(f"{self.path!r} has no column {name!r}; {nearest(name, known)}")
-            if known.count(name) > 1:
-                raise InvalidInstance(f"{self.path!r} has {known.count(name)} columns {name!r}; keep one")
         import pyarrow as pa
 
         try:
-            return _parquet_file(Path(self.path)).read_row_group(self.group, columns=list(names), use_threads=False)
-        except (OSError, pa.ArrowException) as error:
+            table = _parquet_file(Path(self.path)).read_row_group(self.group, columns=list(names), use_threads=False)
+            return table.select(names)  # raises KeyError for a column that is missing or there twice
+        except (OSError, KeyError, pa.ArrowException) as error:
             raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
-
-
-@dataclass(frozen=True)
-class BlockShard(Shard):
-    """A block of a Dask array, computed where it is read."""
-
-    block: Any
-
-    def read(self) -> dict[str, Any]:
-        """The rows."""
-        import dask.base
-
-        of: Any = dask.base
-        client = getattr(of.get_scheduler(collections=[self.block]), "__self__", None)  # whose workers may be gone
-        if client is None:
-            return {"demands": np.asarray(self.block.compute())}
-        with named_errors(client):
-            return {"demands": np.asarray(gathered(client, [client.compute(self.block)])[0])}
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
@@ -333,8 +321,8 @@ def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
     return shards
 
 
-def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]:
-    """The shards of an array; ``mapped`` if `_mapped` made it from a file."""
+def _cut(source: ArrayLike, name: str = "", path: Path | None = None) -> list[Shard]:
+    """The shards of an array, or of a file that is mapped as one."""
     array = source if isinstance(source, np.ndarray) else np.asarray(source)
     if array.dtype.kind not in "fiu" or array.ndim != 2:
         raise InvalidInstance(
@@ -343,69 +331,16 @@ def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]
             "or a Dask array"
         )
     out: list[Shard] = []
-    on_disk = _on_disk(array, mapped)
-    is_view = array.dtype in (np.float32, np.float64)  # other numbers are converted
     for first in range(0, max(len(array), 1), ROWS):
-        last = min(first + ROWS, len(array))
-        rows = f"rows {first} to {last - 1}"
-        part = name if name and len(array) <= ROWS else f"{name}, {rows}" if name else rows
-        if on_disk is not None:
-            path, offset, strides = on_disk
-            shape = last - first, array.shape[1]
-            where = offset + first * strides[0]
-            out.append(FileShard(part, first, path, array.dtype, shape, where, strides, is_view=True))
+        rows = array[first : first + ROWS]
+        text = f"rows {first} to {first + len(rows) - 1}"
+        part = name if name and len(array) <= ROWS else f"{name}, {text}" if name else text
+        if path is not None and isinstance(array, np.memmap):
+            where = array.offset + first * array.strides[0]
+            out.append(FileShard(part, first, str(path.resolve()), array.dtype, rows.shape, where, rows.strides))
         else:
-            out.append(ArrayShard(part, first, array[first:last], is_view=is_view))
+            out.append(ArrayShard(part, first, np.asarray(rows)))
     return out
-
-
-def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | None:
-    """The file, the offset and the strides of a view of a memory map; None of an array in memory.
-
-    Raises `InvalidInstance` unless the view is of whole rows or columns, and the file still that of the map.
-    """
-    whole = array
-    while isinstance(whole, np.ndarray) and not (
-        isinstance(whole, np.memmap) and isinstance(cast(Any, whole.base), mmap.mmap)
-    ):
-        whole = cast(Any, whole.base)
-    if not isinstance(whole, np.memmap) or not array.size:
-        return None
-    fix = "give the name of the file, or a copy in memory by numpy.array(...)"
-    if not mapped and not _is_file_of(whole):
-        raise InvalidInstance(
-            f"the file of a memory map, {whole.filename}, was replaced or removed, or this system does not show it; "
-            f"{fix}"
-        )
-    by_row, by_column = array.strides
-    size, (n, m) = array.itemsize, array.shape
-    in_rows = (by_column == size or m == 1) and by_row == m * size
-    if whole.mode == "c" or not (in_rows or (by_row == size and by_column >= n * size)):
-        what = "may differ from it (mode 'c')" if whole.mode == "c" else "is a view of neither whole rows nor columns"
-        raise InvalidInstance(f"a memory map of {whole.filename} {what}, and reading it may kill the process; {fix}")
-    offset = whole.offset + array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return str(whole.filename), offset, (by_row, size if in_rows else by_column)
-
-
-def _is_file_of(array: Any) -> bool:
-    """Whether the name of a memory map's file still leads to the file that is mapped."""
-    if sys.platform == "win32":
-        return True  # mapped files cannot be replaced
-    try:
-        other = np.memmap(array.filename, np.uint8, "r", shape=1)
-        maps = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_bytes().splitlines()]
-    except (OSError, TypeError, ValueError):
-        return False
-
-    def file(of: Any) -> list[bytes]:
-        at = of.__array_interface__["data"][0]
-        for places, _, _, *device_and_inode in maps:
-            first, last = (int(place, 16) for place in places.split(b"-"))
-            if first <= at < last:
-                return device_and_inode[:2]
-        return []
-
-    return file(array) == file(other) != []
 
 
 def _mapped(path: Path) -> Float:
@@ -434,7 +369,7 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
     out: list[Shard] = []
     for file, name in files:
         npy = file.suffix == ".npy"
-        out += _cut(_mapped(file), name, mapped=True) if npy else _row_groups(file, name, resources)
+        out += _cut(_mapped(file), name, file) if npy else _row_groups(file, name, resources)
     return out
 
 

@@ -128,7 +128,7 @@ class ShardedUsers:
         found = combined([part for part in parts if part is not None])
         loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
         if isinstance(found, Bottlenecks) and found.has_small_holdings(self.usable):
-            adjustments = combined(self.parts("corrections", *answer, found.least))
+            adjustments = combined(self.parts("corrections", answer, found.least))
         proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, adjustments)
         return Judged(answer, proof, loads)
 

@@ -1,14 +1,12 @@
-"""Backends that evaluate shards: in this process, or by the workers of a Dask cluster.
-
-A shard is described by where its rows are, so another worker can read it again if one is lost.
-"""
+"""Backends that evaluate shards: in this process, or by the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, SolverUnavailable, optional
+from fairopt.errors import FairoptError, InvalidBlock, SolverUnavailable, optional
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.proof.pool_gaps import (
@@ -30,15 +28,16 @@ from fairopt.proof.pool_gaps import (
     corrections_of,
 )
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.clock import current
 from fairopt.runtime.progress import tell
 from fairopt.runtime.threads import one_thread
 from fairopt.solve.form.pool_users import Chunk, Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response
-from fairopt.solve.pool.waterfilling import MOST_RESOURCES, Event, Start, WaterfillingPool
-from fairopt.solve.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
-from fairopt.solve.sharded.waiting import gathered, named_errors
+from fairopt.solve.pool.waterfilling import MOST_RESOURCES, Start, WaterfillingPool
+from fairopt.solve.sharded.shards import BlockShard, FileRows, Shard
 
+PATIENCE = 30.0  # seconds between checks of the time limit, and that there are workers
 FINAL = ("judge", "corrections", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
 
 
@@ -67,24 +66,33 @@ class LoadedShard:
 
     def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
         self.shard, self.problem = shard, problem
+        self._read()
+
+    def _read(self) -> None:
         self.users: WaterfillingPool | AlphaFairPool | None = None
+        shard, problem = self.shard, self.problem
         with shard.named():
             instance, self._checksum = shard.instance(problem.capacities, problem.resources, problem.reads_whole)
-            self.program = problem.program(instance)
-            self.program.refuse_infinite_objective()
-            if not self.program.empty:
-                assert self.program.pool_share is not None
-                pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha
+            program = problem.program(instance)
+            program.refuse_infinite_objective()
+            arrays = [program.instance.demands, program.instance.weights, program.instance.task_limits]
+            if not program.empty:
+                assert program.pool_share is not None
+                pool, alpha = Pool(program, program.pool_share), program.term.alpha
                 self.users = WaterfillingPool(pool) if alpha is None else AlphaFairPool(pool, alpha)
+                arrays.append(self.users.tasks)
+        self.size = sum(array.nbytes for array in arrays if array.strides != (0,))
+        self.program = program
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LoadedShard, (self.shard, self.problem)  # is read again after a move, which keeps messages small
+    def __getstate__(self) -> dict[str, Any]:
+        """What Dask moves to another worker: the next round there reads the rows again, and may raise then.
+
+        An error while Dask receives a message would let the call wait for ever, and a round may be changing the users.
+        """
+        return {"shard": self.shard, "problem": self.problem, "size": self.size}
 
     def __sizeof__(self) -> int:
-        instance, users = self.program.instance, self.users
-        arrays = [instance.demands, instance.weights, instance.task_limits]
-        arrays += [] if users is None else [users.tasks]
-        return sum(array.nbytes for array in arrays if array.strides != (0,))
+        return self.size
 
     @property
     def checksum(self) -> int | None:
@@ -93,20 +101,18 @@ class LoadedShard:
         return demands.checksum if isinstance(demands, FileRows) else self._checksum
 
     @one_thread()
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """The result of a method below, or of the users; None if no user takes part."""
+    def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
+        """The checksum, and the result of a method below, or of the users; None if no user takes part."""
+        if not hasattr(self, "program"):  # after a move
+            self._read()
         own = getattr(self, f"_{name}", None)
         demands: Any = self.program.given.demands
         if isinstance(demands, FileRows):
             demands.compares = name in FINAL
         with self.shard.named():
             if own is not None:
-                return own(*arguments)
-            return None if self.users is None else getattr(self.users, name)(*arguments)
-
-    def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
-        """The checksum, and the result of `ask`."""
-        return self.checksum, self.ask(name, *arguments)
+                return self.checksum, own(*arguments)
+            return self.checksum, None if self.users is None else getattr(self.users, name)(*arguments)
 
     def _opening(self) -> tuple[int, Start | None]:
         """The number of users, and what they report before any rises."""
@@ -132,47 +138,38 @@ class LoadedShard:
         demands, weights, limits = instance.demands[pick], instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
-    def _corrections(self, events: Sequence[Event], least: Float) -> Corrections | None:
-        """The first-order corrections of Bound 4.3 for small holdings."""
-        users = copy.copy(self.users)
-        if users is None:
-            return None
-        assert isinstance(users, WaterfillingPool)
-        users.tasks = users.tasks.copy()
-        order = [event.resource for event in events]
+    def _settled(self, answer: tuple[Any, ...], least: Float | None = None) -> tuple[Float, Any]:
+        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass.
 
-        def corrected(chunk: Chunk) -> Corrections:
-            users.settle(chunk, events)
-            return corrections_of(chunk, users.tasks[chunk.rows], order, least)
-
-        return combined(users.pool.each(corrected))
-
-    def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass."""
+        With ``least`` the measures are the first-order corrections of Bound 4.3 for small holdings.
+        """
         users = copy.copy(self.users)
         assert users is not None
-        users.tasks = users.tasks.copy()
-        tasks = users.tasks
+        users.tasks = tasks = users.tasks.copy()
+        measure: Callable[[Chunk, Float], Any]
         if isinstance(users, WaterfillingPool):
             (events,) = answer
-            order, settle = [event.resource for event in events], partial(users.settle, events=events)
+            settle: Callable[[Chunk], None] = partial(users.settle, events=events)
+            order = [event.resource for event in events]
+            measure = partial(bottlenecks_of, order=order)
+            if least is not None:
+                measure = partial(corrections_of, order=order, least=least)
+        else:
+            users.level, log_prices = answer
+            settle = users.settling(log_prices)
+            measure = partial(alpha_fair_sums_of, log_prices=log_prices, alpha=users.alpha, level=users.level)
 
-            def measured(chunk: Chunk) -> Any:
-                settle(chunk)
-                return bottlenecks_of(chunk, tasks[chunk.rows], order)
+        def measured(chunk: Chunk) -> Any:
+            settle(chunk)
+            return measure(chunk, tasks[chunk.rows])
 
-            return tasks, combined(users.pool.each(measured))
-        users.level, log_prices = answer
-        write, alpha, level = users.settling(log_prices), users.alpha, users.level
-
-        def summed(chunk: Chunk) -> Any:
-            write(chunk)
-            return alpha_fair_sums_of(chunk, tasks[chunk.rows], log_prices, alpha, level)
-
-        return tasks, combined(users.pool.each(summed))
+        return tasks, combined(users.pool.each(measured))
 
     def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
         return None if self.users is None else self._settled(answer)[1]
+
+    def _corrections(self, answer: tuple[Any, ...], least: Float) -> Corrections | None:
+        return None if self.users is None else self._settled(answer, least)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
         """Tasks of all users, zero for those who take no part, and their loads."""
@@ -228,8 +225,7 @@ class InProcess:
         if loaded is None:
             shard, problem = self.shards[k], self.problem
             loaded = LoadedShard(shard, problem)
-            copied = bool(problem.constraints) or (problem.reads_whole and not isinstance(shard, ArrayShard))
-            if shard.is_view and not copied:
+            if not problem.constraints and not shard.copies(problem.reads_whole):
                 self.kept[k] = loaded
         return loaded
 
@@ -239,7 +235,7 @@ class InProcess:
 
 
 class DaskWorkers:
-    """Shards in the memory of Dask workers; shards of a worker that Dask gives up are read by another.
+    """Shards in the memory of Dask workers, as futures: Dask places them, and reads those of a lost worker again.
 
     For users that do not fit on one computer: of 100 million in Parquet, two workers on the same computer take two
     thirds of the time for alpha-fairness, whose rounds find the shards in memory, and 1.8 times as long for DRF, which
@@ -252,51 +248,85 @@ class DaskWorkers:
             raise InvalidBlock(
                 f"client is {client!r}; give a distributed.Client that is not asynchronous, as Client(address), or None"
             )
+        from distributed.protocol.pickle import dumps
+
         self.client: Any = client
-        self.shards, self.problem = shards, problem
+        self.shards = shards
         self.loaded: list[Any] = []
-        with named_errors(client):
-            self._check_imports()
-            self.loaded.extend(self._load(shard) for shard in shards)
+        # as bytes: a message with a class that a worker cannot import would end the worker
+        content = dumps(problem)  # type: ignore[no-untyped-call]
+        with self._named_errors():
+            self._require_workers()
+            self.loaded.extend(self._load(shard, content) for shard in shards)
 
-    def _check_imports(self) -> None:
-        """Load the problem once on each worker, as a class that they cannot import would crash them later."""
-        from distributed.protocol import pickle as dask_pickle
-
-        dumps: Any = dask_pickle.dumps
-        content, where = dumps(self.problem), {"allow_other_workers": True, "pure": False}
-        futures = [self.client.submit(pickle.loads, content, workers=[one], **where) for one in self.client.nthreads()]
-        try:
-            gathered(self.client, futures)
-        except (ImportError, AttributeError) as error:
-            raise SolverUnavailable(
-                f"the Dask workers cannot load {self.problem.objective} ({error}); install the same packages there "
-                "as here, or send a module of your own with client.upload_file(path)"
-            ) from error
-        finally:
-            _release(futures)
-
-    def _load(self, shard: Shard) -> Any:
+    def _load(self, shard: Shard, content: bytes) -> Any:
         """A shard on any worker; a block of a Dask array is computed near its data."""
+        block = None
         if isinstance(shard, BlockShard):
-            block = self.client.compute(shard.block)
-            return self.client.submit(_load_block, block, shard.name, self.problem, pure=False)
-        return self.client.submit(LoadedShard, shard, self.problem, pure=False)
+            block, shard = self.client.compute(shard.demands), replace(shard, demands=None)
+        return self.client.submit(_loaded, shard, block, content, pure=False)
 
     def ask(
         self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None
     ) -> list[tuple[int | None, Any]]:
         """Evaluate all shards in parallel, with the arguments that ``each`` adds by shard."""
         own = each or [()] * len(self.loaded)
-        with named_errors(self.client):
+        with self._named_errors():
             futures = [
                 self.client.submit(LoadedShard.answer, loaded, name, *arguments, *more, pure=False)
                 for loaded, more in zip(self.loaded, own, strict=True)
             ]
             try:
-                return gathered(self.client, futures)
+                return self._gathered(futures)
             finally:
                 _release(futures)
+
+    def _gathered(self, futures: list[Any]) -> list[Any]:
+        """The results of futures, within the time limit and as long as the cluster has workers."""
+        import distributed
+
+        of: Any = distributed
+
+        async def results() -> list[Any]:
+            await of.wait(futures)  # without it Dask logs errors of shards that it did not look at
+            return list(await self.client.gather(futures))
+
+        clock = current()
+        while True:
+            seconds = PATIENCE if clock is None or clock.left is None else min(PATIENCE, clock.left)
+            try:
+                return list(self.client.sync(results, callback_timeout=seconds))
+            except TimeoutError:
+                if any(future.status == "error" for future in futures):  # the TimeoutError is a shard's own
+                    raise
+            tell("shards", sum(future.done() for future in futures), len(futures))
+            self._require_workers()
+
+    def _require_workers(self) -> None:
+        """Raise `SolverUnavailable` if the cluster has no workers, for which Dask would wait."""
+        if not self.client.nthreads():
+            raise SolverUnavailable(
+                "the Dask cluster has no workers; start some, or leave out client to work in this process"
+            )
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Explain errors of the cluster itself; those of shards pass."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            yield
+        except Exception as error:
+            stopped = self.client.status != "running" or isinstance(error, (CancelledError, KilledWorker))
+            if isinstance(error, FairoptError) or not stopped:
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise SolverUnavailable(
+                f"the Dask cluster stopped or lost its workers during the call ({reason}); start it again, give "
+                "workers more memory or smaller shards, or leave out client to work in this process"
+            ) from error
 
     def close(self) -> None:
         """Release the shards on the workers, even if a future is still referenced."""
@@ -308,5 +338,13 @@ def _release(futures: Sequence[Any]) -> None:
         future.release()
 
 
-def _load_block(block: Any, name: str, problem: ShardedProblem) -> LoadedShard:
-    return LoadedShard(ArrayShard(name, 0, np.asarray(block)), problem)
+def _loaded(shard: Shard, block: Any, content: bytes) -> LoadedShard:
+    """A shard in a worker, with its block if it is one."""
+    try:
+        problem = pickle.loads(content)
+    except (ImportError, AttributeError) as error:
+        raise SolverUnavailable(
+            f"a Dask worker cannot load the policy ({error}); install the same packages there as here, or send a "
+            "module of your own with client.upload_file(path)"
+        ) from error
+    return LoadedShard(replace(shard, demands=block) if isinstance(shard, BlockShard) else shard, problem)

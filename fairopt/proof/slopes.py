@@ -1,0 +1,99 @@
+"""The unit of gaps of an objective with variables of its own, from proven bounds.
+
+``f(x) = max_v g(x, v)`` has variables v in rows. A solver finds v, its value and the multipliers s of ``x = at``, each
+with noise relative to the constants of rows, which may be 1e13 where f changes by 1: such multipliers have been off by
+1,000 times the value. Weak duality holds whatever they are: the dual bound U on ``g(x, v) - s (x - at)`` over x from 0
+to ``at`` and all v gives ``f(x) <= U + s (x - at)`` there. So only what is proved to change is a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.algebra import Slope
+from fairopt.blocks.written_values import errors_of
+from fairopt.proof.conic import conic_excess
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve.form import solvers
+
+
+def slope_of(
+    form: cp.Expression,
+    conditions: Iterable[cp.Constraint],
+    unknowns: cp.Variable,
+    at: Float,
+    typical: Float,
+    restore: Callable[[], None],
+) -> Slope:
+    """The `Slope` of ``f(x) = max_v g(x, v)`` at x, with variables v in ``conditions``; ``restore`` sets v again.
+
+    The unit is that of `drop_towards_zero`: the fall to half of x, or the slope of a tangent that falls at least as
+    much, or the fall to twice x. If this is nothing it is the change to half of x, or if that is proved to be nothing,
+    to ``typical`` values, or to none. Each is less what is not proved; the unit is 0 if nothing is.
+    """
+    some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
+
+    def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:
+        """The tangent of f at a point, and the value there at variables that are ``best`` or the solver's."""
+        problem = cp.Problem(cp.Maximize(form), [unknowns == where, *some])
+        known = any(status in solvers.SOLVED for status in solvers.statuses(problem))
+        slopes, duals = problem.constraints[0].dual_value, [one.dual_value for one in some]
+        if not known or form.value is None or slopes is None or any(dual is None for dual in duals):
+            return _Tangent(-np.inf, np.inf, 0.0, np.inf)
+        if best is not None:
+            best()
+            unknowns.save_value(np.array(where))
+        value, hidden = float(form.value), sum(map(_hidden, some, duals))
+        above = form - cp.sum(cp.multiply(slopes, unknowns - where))
+        excess, _ = conic_excess(above, some, unknowns, np.ravel(where, order="F"), value)
+        return _Tangent(value, value + excess, float(np.sum(slopes * where)), hidden)
+
+    with np.errstate(all="ignore"):
+        here = tangent(at, restore)
+
+        def change(there: _Tangent) -> float:
+            """What is proved of the change of f to a point."""
+            return max(here.value - there.most, there.value - there.hidden - here.most, 0.0)
+
+        unit = 0.0
+        if np.isfinite(here.most):
+            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.value)
+            half = max(change(to_half), slope / 2)  # rows may leave no values at half of x
+            if slope < half:
+                slope = max(slope, change(tangent(2 * at)))
+            unit = max(min(half, slope), 0.0) or half
+            if unit == 0:
+                unit = next(filter(None, (change(tangent(where)) for where in (typical, 0 * at))), 0.0)
+                most = max(here.most - to_half.value + to_half.hidden, to_half.most - here.value)
+                unit *= most <= GAP_TOLERANCE * unit
+        restore()
+        unknowns.save_value(np.array(at))
+    return Slope(unit, 2.0 * here.hidden) if unit > 0 else Slope(0.0, 0.0)
+
+
+class _Tangent(NamedTuple):
+    """The value of f that is reached at x, ``most`` that it can be there, the slope s x of the tangent, and what
+    violations and rounding of rows may have added to the value.
+    """
+
+    value: float
+    most: float
+    slope: float
+    hidden: float
+
+
+def _hidden(condition: cp.Constraint, dual: Any) -> float:
+    """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
+    kinds = cp.constraints
+    if isinstance(condition, (kinds.Inequality, kinds.Equality, kinds.Zero)):
+        size, parts = np.abs(dual), [condition.expr]
+    else:
+        duals = dual if isinstance(dual, list) else [dual]
+        size, parts = max(float(np.max(np.abs(one), initial=0.0)) for one in duals), condition.args
+    errors = sum(float(np.sum(size * np.broadcast_to(errors_of(one), one.shape))) for one in parts)
+    return float(np.sum(size * condition.violation())) + errors

@@ -15,9 +15,10 @@ O(n S m min(n, S m)), and five numbers per pair are kept. A power mean ``(sum_s 
 took 2.8 s where this takes 0.2 s (20,000 users on 27 servers), and leaves no feasible allocation where many servers
 tie. A start from known prices saved one step of seven, so there is none.
 
-Rounding: near the end theta = z / y ranges over as many decades as products are small. Matrices have a diagonal of one before they are factored, and what keeps
-being positive is updated as a number of its own, never found as a difference. NaN or a matrix that is not positive
-definite ends the steps, and the gate judges the last point by Proposition 5.1, which needs no optimality.
+Rounding: near the end theta = z / y ranges over as many decades as products are small. Matrices have a diagonal of one
+before they are factored, and what keeps being positive is updated as a number of its own, never found as a difference.
+NaN or a matrix that is not positive definite ends the steps, and the gate judges the last point by Proposition 5.1,
+which needs no optimality.
 """
 
 from __future__ import annotations

@@ -264,8 +264,12 @@ class Share(Block):
         parent = None if self.by_row else instance.derived.chosen_from
         return None if parent is None else (*parent, slice(None))
 
-    def enclosed(self, instance: Instance, width: Fraction | None = None) -> list[list[Between]]:
+    def enclosed(
+        self, instance: Instance, width: Fraction | None = None, as_floats: bool = False
+    ) -> list[list[Between]]:
         """`exact_per_task` by user and server, validated: intervals of fractions, of length 0 where these are known.
+
+        With ``as_floats`` a share that states no formula is what `per_task` gives, which is how answers in floats know it.
 
         Raises
         ------
@@ -275,12 +279,15 @@ class Share(Block):
             If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
         """
         if (seen := self._seen(instance)) is not None:
-            whole = self.enclosed(instance.in_fractions.alike(seen[0]), width)
+            whole = self.enclosed(instance.in_fractions.alike(seen[0]), width, as_floats)
             users, servers = (
                 np.arange(n)[some].tolist() for n, some in zip(seen[0].eligible.shape, seen[1:], strict=True)
             )
             return [[whole[j][s] for s in servers] for j in users]
-        given = self.exact_per_task(instance, width)
+        if as_floats and not self.states_exactly:
+            given: Any = np.vectorize(Fraction, otypes=[object])(self.coefficients(instance))
+        else:
+            given = self.exact_per_task(instance, width)
         several = (list, tuple, np.ndarray)  # of a user by server; a pair is one interval
         rows = [
             list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in given

@@ -50,8 +50,8 @@ class Cluster:
     they are refused.
     """
 
-    def __init__(self, instance: Instance, width: Fraction | None = None) -> None:
-        exact, self.instance, self.width = instance.in_fractions, instance, width
+    def __init__(self, instance: Instance, width: Fraction | None = None, as_floats: bool = False) -> None:
+        exact, self.instance, self.width, self.as_floats = instance.in_fractions, instance, width, as_floats
         self.n, self.m, self.servers = instance.n_users, instance.n_resources, instance.n_servers
         self.users, self.resources = instance.users, instance.resources
         three = exact.demands if exact.demands.ndim == 3 else exact.demands[:, None, :]
@@ -125,7 +125,7 @@ class Cluster:
     def between(self, share: Share) -> tuple[Table, Table]:
         """The share of one task by user and server, from below and from above; they differ where it is irrational."""
         if share not in self._coefficients:
-            found = share.enclosed(self.instance, self.width)
+            found = share.enclosed(self.instance, self.width, self.as_floats)
             below = [[as_rational(c.low) for c in row] for row in found]
             same = all(c.low == c.high for row in found for c in row)
             self._coefficients[share] = below, below if same else [[as_rational(c.high) for c in row] for row in found]

@@ -203,9 +203,9 @@ def leximin(
 def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, list[Entry]]:
     """Tasks by user and server at the leximin of a program of users under linear rows, and the evidence of each level.
 
-    `OutOfDomain` for a share without exact coefficients; `_NoPoint` if nothing satisfies the rows in fractions.
+    `OutOfDomain` for a share with irrational coefficients; `_NoPoint` if nothing satisfies the rows in fractions.
     """
-    cluster = Cluster(program.instance.derived.of_floats())
+    cluster = Cluster(program.instance.derived.of_floats(), as_floats=True)
     cluster.low = [as_rational(Fraction(x)) for x in program.low.tolist()]
     cluster.high = [None if x == np.inf else as_rational(Fraction(x)) for x in program.high.tolist()]
     cluster.usable = [as_rational(Fraction(x)) for x in program.usable.tolist()]

@@ -208,7 +208,9 @@ def allocation(
         value = first.objective.stated(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     # what `fairopt verify` would refuse to check is said when the answer is made, and not when somebody checks it
-    size = max(len(answer.gaps) for _, answer in judged) * int(first.given.eligible[first.given.task_limits > 0].sum())
+    size = max(len(answer.gaps) for _, answer in judged)
+    if size:  # of levels on several servers
+        size *= int(first.given.eligible[first.given.task_limits > 0].sum())
     certificate = _certificate(
         begun,
         final,

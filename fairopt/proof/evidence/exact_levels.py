@@ -74,7 +74,7 @@ class ExactData:
         instance = program.instance.derived.of_floats()
         exact = instance.in_fractions
         try:
-            c = program.term.share.enclosed(instance)
+            c = program.term.share.enclosed(instance, as_floats=True)
         except OutOfDomain as error:
             raise _NotProved(str(error)) from error
         loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()

@@ -51,6 +51,7 @@ FIRST = 0.1  # products, of the marginal value of all tasks
 SHORT = 0.1  # part of a step to products of 0 below which the next step aims at half of the mean
 GENTLE = 4.0  # alpha up to which there is one start
 NEAR = 0.01  # part of the way back from an optimum that is the start for another objective
+TURN = 2.0  # by which numbers may change in a step, relative to their size over alpha
 
 
 def interior_applies(program: Program) -> bool:
@@ -243,6 +244,11 @@ class _Curves:
             curvature += (1.0 - self.alpha[0]) * np.outer(slope, slope)
         return -slope, curvature
 
+    def longest(self, x: Float, step: Float) -> float:
+        """The largest part of a step that is near enough for second derivatives to tell the values."""
+        turn = np.abs(self.table @ step) / (self.table @ x - self.base) * np.maximum(self.alpha, 1.0)
+        return TURN / max(float(turn.max(initial=0.0)), TURN)
+
 
 class _Point:
     """A point with positive slacks s of rows and multipliers y, and a of the unknowns that are at least 0."""
@@ -339,7 +345,7 @@ class _Point:
         for sigma, corrected in ((min(part**3, 1.0), 1.0), (0.3, 0.0), (1.0, 0.0)):
             aim = sigma * mean
             mx, ms, my, ma = move(aim - corrected * ds * dy, aim - corrected * dx * da)
-            length = min(self._parts(mx, ms, my, ma))
+            length = min(*self._parts(mx, ms, my, ma), self.objective.longest(x, mx))
             if length > SHORT:
                 break
         self.x, self.s = x + length * mx, np.where(equal, 1.0, s + length * ms)

@@ -67,7 +67,8 @@ def tried(core: Path, clusters: Path, python: str) -> str:
         install(clusters)
         run(bin_ / "fairopt", "quotas", "demo-out/cluster")
         solvers = run(bin_ / "python", "-c", "import cvxpy; print(', '.join(cvxpy.installed_solvers()))").strip()
-        return f"{run(bin_ / 'python', '--version').strip()}: demonstration, example, checker and quotas run; solvers: {solvers}"
+        version = run(bin_ / "python", "--version").strip()
+        return f"{version}: demonstration, example, checker and quotas run; solvers: {solvers}"
 
 
 def runs(python: str) -> bool:

@@ -82,7 +82,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Compare solvers on problems with known optima."""
-    files.check(out, (".csv", ".json", ".md"))
+    files.check_output(out, (".csv", ".json", ".md"))
     library = datasets.library()
     chosen = library.tagged(*tag) if tag else library
     cases = {name: one for name, one in ((name, library[name]) for name in case) if name in chosen} if case else chosen

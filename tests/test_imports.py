@@ -296,7 +296,7 @@ def test_every_command_is_in_the_module_that_the_table_says() -> None:
         imported_now = import_module(f"fairopt.cli.{module}")
         registered = [one.name or one.callback.__name__ for one in app.registered_commands]  # type: ignore[union-attr]
         assert name in registered and imported_now.app is app
-    assert sorted(COMMANDS) == sorted(registered)
+    assert set(COMMANDS) <= set(registered)  # others bring more
 
 
 def test_only_the_command_line_prints() -> None:

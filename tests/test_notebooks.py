@@ -57,6 +57,8 @@ def test_the_notebooks_are_numbered() -> None:
 def test_a_notebook_shows_what_it_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("IPython", "matplotlib", "pandas"):
         pytest.importorskip(package, reason=f"{package} comes with the extra notebooks")
+    if "import fairopt_clusters" in path.read_text(encoding="utf-8"):
+        pytest.importorskip("fairopt_clusters")
     import matplotlib.pyplot as plt
     import pandas as pd
 

@@ -269,7 +269,7 @@ class Share(Block):
     ) -> list[list[Between]]:
         """`exact_per_task` by user and server, validated: intervals of fractions, of length 0 where these are known.
 
-        With ``as_floats`` a share that states no formula is what `per_task` gives, which is how answers in floats know it.
+        With ``as_floats`` a share that states no formula is what `per_task` gives, as it is for answers in floats.
 
         Raises
         ------

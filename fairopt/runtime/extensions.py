@@ -56,7 +56,7 @@ OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml"), "KAI": ("*.zip",)}  # where
 OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version
-    "fairopt.Allocation.quotas": "fairopt_clusters.quotas_of",
+    "fairopt.Allocation.quotas": "fairopt_clusters.quotas",
     **dict.fromkeys(
         (f"fairopt.datasets.{name}" for name in ("REQUEST_TYPES", "heavy_light_demands", "jiang_wu_demands")),
         "in benchmarks/papers/jiang_wu_2021_demands.py of its repository",

@@ -1,6 +1,6 @@
 """A Kubernetes cluster of our own making: 44 nodes, more than 500 pods of eight namespaces and five teams.
 
-``python tests/io/kubernetes/kube_cluster.py FOLDER`` writes it as ``nodes.json`` and ``pods.json``, as
+``python clusters/tests/read/kubernetes/kube_cluster.py FOLDER`` writes it as ``nodes.json`` and ``pods.json``, as
 ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json`` would, where to try the reader by hand.
 """
 

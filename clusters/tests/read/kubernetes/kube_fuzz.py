@@ -1,6 +1,6 @@
 """Valid documents of Kubernetes with something wrong in them, for fuzzing the reader.
 
-``python tests/io/kubernetes/kube_fuzz.py 100000`` tries so many and says how it went.
+``python clusters/tests/read/kubernetes/kube_fuzz.py 100000`` tries so many and says how it went.
 """
 
 import copy

@@ -15,10 +15,10 @@ O(n S m min(n, S m)), and five numbers per pair are kept. A power mean ``(sum_s 
 took 2.8 s where this takes 0.2 s (20,000 users on 27 servers), and leaves no feasible allocation where many servers
 tie. A start from known prices saved one step of seven, so there is none.
 
-Rounding: near the end theta = z / y ranges over as many decades as products are small. Matrices have a diagonal of one
-before they are factored, and what keeps being positive is updated as a number of its own, never found as a difference.
-NaN or a matrix that is not positive definite ends the steps, and the gate judges the last point by Proposition 5.1,
-which needs no optimality.
+Rounding: near the end theta = z / y ranges over as many decades as products are small. Sums of positive terms stand
+where differences would cancel (``own`` below), matrices have a diagonal of one before they are factored, and what keeps
+being positive is updated as a number of its own, never found as a difference. NaN or a matrix that is not positive
+definite ends the steps, and the gate judges the last point by Proposition 5.1, which needs no optimality.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import linalg
 from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.cluster.lower_bounds import BoundMove, LowerBounds
 from fairopt.solve.cluster.utilities import Utilities
-from fairopt.solve.form.demands_at_prices import Demands, by_pair
+from fairopt.solve.form.demands_at_prices import Demands, by_pair, cheapest_of
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 # A step aims at products of at least this part of the present ones. With 1e-9, 2 of 58 small instances with lower
@@ -44,6 +44,9 @@ SMALLEST_CENTRE = 1e-4
 # most a factor of SETTLE. Without, 4% of small random instances did not converge at alpha = 2 and 5% at alpha = 5; with
 # it all did. At smaller differences it disturbed the last steps.
 FAR, SETTLE = 1.0, 3.0
+# Of the diagonal, after scaling: a matrix that is singular but for rounding can still be factored, as where two
+# resources are full for the same users.
+JITTER = 1e-14
 
 
 class Interior:
@@ -574,6 +577,7 @@ def factored(matrix: Float) -> tuple[tuple[Float, bool], Float]:
     diagonal = np.arange(len(matrix))
     unit = 1.0 / np.sqrt(matrix[diagonal, diagonal])
     matrix *= unit * unit[:, None]
+    matrix[diagonal, diagonal] += JITTER
     return linalg.cho_factor(matrix, lower=True, overwrite_a=True), unit
 
 
@@ -590,13 +594,21 @@ class ByPrices(PriceSystem):
             self.middle, self.pivot = np.empty(demands.n_users), np.empty(demands.n_users)
         for users in demands.chunks():
             ratios = self.ratios[users]
-            a = self.stiffness[users] = 1.0 / (ratios.sum(axis=1) + responses[users])
+            # B less the user's own part: theta (1 - a theta) = theta a (1 / a - theta) would cancel on a server with
+            # nearly all of a user's level, where a theta is 1 but for the last digits
+            row, (least, top) = np.arange(len(ratios)), cheapest_of(-ratios)
+            most = -least
+            ratios[row, top] = 0.0
+            others = ratios.sum(axis=1) + responses[users]
+            ratios[row, top] = most
+            a = self.stiffness[users] = 1.0 / (others + most)
             if self.limits is None:
                 own = ratios * (1.0 - a[:, None] * ratios)
+                own[row, top] = most * others * a
                 stacked = demands.stacked(ratios, users)
                 weights = a
             else:
-                own, second = self._with_limits(users, responses[users])
+                own, second = self._with_limits(users, responses[users], row, top)
                 stacked = demands.stacked(ratios, users)
                 other = demands.stacked(second, users)
                 weights = a + self.middle[users] ** 2 / self.pivot[users]
@@ -622,17 +634,40 @@ class ByPrices(PriceSystem):
             matrix += np.outer(self.shared, self.shared / self.inertia)  # rank one: the common level is eliminated last
         self.factor, self.unit = factored(matrix)
 
-    def _with_limits(self, users: slice, responses: Float) -> tuple[Float, Float]:
-        """The diagonal curvature of each server, and θ times the coefficient less its average, with users' limits."""
+    def _with_limits(self, users: slice, responses: Float, row: Indices, top: Indices) -> tuple[Float, Float]:
+        """The diagonal curvature of each server, and θ times the coefficient less its average, with users' limits.
+
+        On the two servers with most of a user's level the former is ``θ_s D(θ without s) / D(θ)``, D being the
+        determinant of the user's two equations: a difference would cancel.
+        """
         assert self.limits is not None
         coefficients, per_multiplier, ratios = self.limits[0][users], self.limits[1][users], self.ratios[users]
-        first = ratios.sum(axis=1) + responses
-        middle = self.middle[users] = np.einsum("js,js->j", ratios, coefficients) / first
-        centred = coefficients - middle[:, None]
-        second = ratios * centred
-        pivot = np.einsum("js,js->j", second, centred) + responses * middle**2 + per_multiplier
-        self.pivot[users] = pivot
-        return ratios - ratios**2 / first[:, None] - second**2 / pivot[:, None], second
+
+        def pivots() -> tuple[Float, Float, Float, Float]:
+            first = ratios.sum(axis=1) + responses
+            middle = np.einsum("js,js->j", ratios, coefficients) / first
+            centred = coefficients - middle[:, None]
+            turned = ratios * centred
+            return (
+                first,
+                middle,
+                turned,
+                np.einsum("js,js->j", turned, centred) + responses * middle**2 + per_multiplier,
+            )
+
+        first, middle, second, pivot = pivots()
+        self.middle[users], self.pivot[users] = middle, pivot
+        own: Float = ratios - ratios**2 / first[:, None] - second**2 / pivot[:, None]
+        most = ratios[row, top]
+        ratios[row, top] = 0.0
+        after = cheapest_of(-ratios)[1]
+        for server, theta in ((top, most), (after, ratios[row, after])):
+            ratios[row, top] = most
+            ratios[row, server] = 0.0
+            without, _, _, rest = pivots()
+            own[row, server] = theta * (without / first) * (rest / pivot)
+            ratios[row, server] = theta
+        return own, second
 
     def solve(
         self, of_users: Float, of_limits: Float, of_loads: Float, of_level: float, dreduced: Float
@@ -694,6 +729,7 @@ class ByUsers(PriceSystem):
         square[:, diagonal, diagonal] += self.per_price.T
         unit = 1.0 / np.sqrt(square[:, diagonal, diagonal])
         square *= unit[:, :, None] * unit[:, None, :]
+        square[:, diagonal, diagonal] += JITTER
         # (m, m, s): the inverse of L by row and column; m is small, and all servers are multiplied at once
         self.inverse = np.moveaxis(np.linalg.inv(np.linalg.cholesky(square)) * unit[:, None, :], 0, 2).copy()
         n = demands.n_users

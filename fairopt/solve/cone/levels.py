@@ -11,9 +11,9 @@ There may be as many levels as users, with two programs each. CVXPY takes 10 to 
 start from scratch; HiGHS takes a few steps from the last basis, at which equal costs are equal.
 
 In floats each level is a right side of the next program: an error of 1e-10 leaves it without a point, or moves later
-levels by up to 1e6 times as much. Therefore programs in HiGHS are given in large units (`SIZE`), and values and duals
-are those of the basis, solved again (`Simplex.refine`); under curved constraints users who are fixed may fall a little
-(``penalty``). Noise that is left is counted in the gap (Bound 5.18 in docs/methods/servers.md).
+levels by up to 1e6 times as much. Therefore programs in HiGHS are given in large units first (`SIZES`), and values and
+duals are those of the basis, solved again (`Simplex.refine`); under curved constraints users who are fixed may fall a
+little (``penalty``). Noise that is left is counted in the gap (Bound 5.18 in docs/methods/servers.md).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
 STEP = 1e-3  # of a level: the rise that is tested, far above solvers' tolerances and small beside later levels
-# Factor of all bounds and costs, as HiGHS's tolerance of 1e-10 is absolute: slacks of a level can move later levels by
-# 1e6 times themselves. With 1 instead, 1 of 114 leximins on servers was not certified.
-SIZE = 1e3
+# Factors of all bounds and costs, in turn, as HiGHS's tolerance of 1e-10 is absolute. Large ones keep the slack of a
+# level small, which can move later levels by 1e6 times itself; small ones are needed if rounding makes floors conflict.
+SIZES = (1e3, 1e2, 10.0, 1.0)
 
 
 class LevelProblem(NamedTuple):
@@ -224,9 +224,12 @@ class BySimplex(LevelPrograms):
         least = np.where(units > 0, per * problem.bases, -np.inf)
         rows = np.concatenate([self.low, least]), np.concatenate([self.high, np.full(n, np.inf)])
         simplex, from_scratch, clock = self.simplex, self.basis is None, self.settings.clock
-        simplex.give(costs, bounds, rows, matrix, self.basis, SIZE)
-        # from one level to the next rates and costs change, at which the last point stays feasible: primal steps
-        if not simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
+        for size in SIZES:  # until HiGHS finds an optimum
+            simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            # from one level to the next rates and costs change, at which the last point stays feasible: primal steps
+            if simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
+                break
+        else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")

@@ -30,6 +30,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING
+from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.simplex import BASIC, DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
@@ -215,6 +216,7 @@ class _Part:
         self.kept = self.worst(np.maximum(used - self.high, self.low - used) * self.of_rows, -NEAR)
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
+        self.sizes: tuple[float, ...] = SIZES
         self._assemble()
 
     def worst(self, beyond: Float, least: float) -> Indices:
@@ -400,10 +402,14 @@ class _Part:
             self.basis = self.first_basis(len(rows[0]))
         # counted in steps, not seconds, so that the answer does not depend on the machine
         simplex.highs.setOptionValue("simplex_iteration_limit", steps_left)
-        simplex.give(costs, bounds, rows, matrix, self.basis)
-        solved = simplex.run(split.settings.clock, first)
-        split.work += (SETUP + max(simplex.highs.getInfo().simplex_iteration_count, 0)) * size_of_all
-        if not solved:
+        for size in self.sizes:
+            simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            solved = simplex.run(split.settings.clock, first)
+            split.work += (SETUP + max(simplex.highs.getInfo().simplex_iteration_count, 0)) * size_of_all
+            if solved:
+                self.sizes = SIZES[SIZES.index(size) :]  # what failed once is not tried again
+                break
+        else:
             raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()

@@ -9,9 +9,10 @@ only entries and bounds change, and the basis stays: for 60 demands over two pat
 of the simplex method, and later ones 5. With very many users few pairs are columns; the others stay at a bound until
 their reduced cost is of the wrong sign (Dantzig and Wolfe 1960).
 
-In floats there are two difficulties. HiGHS's tolerance of 1e-10 is absolute: columns are in units of a user's tasks,
-and rows in units of their right sides. Small prices are rounded by more than ties allow: the basis is solved again
-(`Simplex.refine`), and `polished` has the rest.
+In floats there are three difficulties. HiGHS's tolerance of 1e-10 is absolute: columns are in units of a user's tasks,
+rows in units of their right sides, and all together in turn in units of 1e3 to 1 (`SIZES`). Fixed numbers leave a point
+where rounding may leave none: rows of blocks are loosened by 1e-12 if no size is solved (`LOOSE`). Small prices are
+rounded by more than ties allow: the basis is solved again (`Simplex.refine`), and `polished` has the rest.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve import infeasible
+from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
 STEP = 1e-3  # of a number: the rise that is tested
+# Of a row's unit: HiGHS calls rows infeasible that are broken by rounding on a single point. A last resort: none of 156
+# draws of teams, jobs, paths and mixed units needed it.
+LOOSE = 1e-12
 FAR = 1e3  # numbers so far from their rows' units need other units
 MARGIN = 64 * TERM_ROUNDING  # relative: reduced costs that near to zero are rounding
 
@@ -63,6 +68,7 @@ class NumberPrograms:
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)
         self.tasks, self.columns, self.units = tasks, columns, np.zeros(0)
         self.simplex = Simplex(settings.verbose)
+        self.sizes: tuple[float, ...] = SIZES  # that are still to be tried
         self.basis: tuple[Indices, Indices] | None = None
         self._write()
 
@@ -148,9 +154,15 @@ class NumberPrograms:
         )
         least_rows = np.concatenate([self.low, (bases - self.at_rest)[some] * per])
         most_rows = np.concatenate([self.high, np.full(n, np.inf)])
+        loose = np.where(np.arange(len(least_rows)) < self.before_further, 0.0, LOOSE)
         simplex = self.simplex
-        simplex.give(costs, bounds, (least_rows, most_rows), matrix, self.basis)
-        if not simplex.run(self.settings.clock, DUAL if self.basis is None else PRIMAL):
+        for size, part in (*((size, 0.0) for size in self.sizes), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
+            rows = least_rows - part * loose, most_rows + part * loose
+            simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            if simplex.run(self.settings.clock, DUAL if self.basis is None else PRIMAL):
+                self.sizes = SIZES[SIZES.index(size) :]  # what failed on one level fails on the next
+                break
+        else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if self.settings.clock.late else f"no optimum of program {self.solves}")

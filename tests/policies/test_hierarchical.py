@@ -514,7 +514,9 @@ def test_evidence_lists_what_stopped_users():
 
 def test_time_limit_holds():
     rng = np.random.default_rng(1)
-    pool = fo.Instance(rng.uniform(1, 2, (5000, 2)), [100, 100], teams={"team": [f"t{j % 50}" for j in range(5000)]})
+    pool = fo.Instance(
+        rng.uniform(1, 2, (50_000, 2)), [100, 100], teams={"team": [f"t{j % 50}" for j in range(50_000)]}
+    )
     with pytest.raises(NotCertified, match="time limit"):
         fo.HDRF().allocate(pool, time_limit=1e-3)
 

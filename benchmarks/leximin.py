@@ -142,7 +142,7 @@ def in_programs(name: str, policy: fo.Policy, instance: fo.Instance, repeats: in
     return row
 
 
-def levels_of(instance: fo.Instance) -> tuple[np.ndarray, float, float, gate.Answer]:
+def levels_of(instance: fo.Instance) -> tuple[np.ndarray, float, float, gate.JudgedPoint]:
     """Levels per user, CPU seconds of method and gate together, those of the gate, and the answer."""
     begun = time.process_time()
     program = Program(instance, fo.Leximin(), ())

@@ -19,7 +19,7 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.solve.cluster import alpha_fair
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
@@ -41,13 +41,13 @@ def instance_of(n_users: int) -> fo.Instance:
     )
 
 
-def by_prices(instance: fo.Instance, objective: fo.Objective) -> Answer:
+def by_prices(instance: fo.Instance, objective: fo.Objective) -> JudgedPoint:
     """The method, with everything that a policy's call does before and after it left out on purpose but the proof."""
     program = Program(instance, objective, ())
     return best(program, alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
 
 
-def value_of(instance: fo.Instance, objective: fo.Objective, answer: Answer) -> float:
+def value_of(instance: fo.Instance, objective: fo.Objective, answer: JudgedPoint) -> float:
     """The objective in natural units."""
     program = Program(instance, objective, ())
     return objective.value(fo.blocks.model.Point(program.instance, program.pairs.table(answer.tasks)))

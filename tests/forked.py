@@ -24,7 +24,7 @@ from typing import Any
 
 from fairopt.cli.application import COMMANDS
 from fairopt.properties.prove import prover_process
-from fairopt.properties.prove.provers import Answer
+from fairopt.properties.prove.provers import Reply
 from fairopt.properties.prove.statements import Query
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -101,7 +101,7 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
     return Program(*arguments, folder=folder).done()
 
 
-def prover(query: Query, name: str, running: set[Any], done: Queue[Answer]) -> None:
+def prover(query: Query, name: str, running: set[Any], done: Queue[Reply]) -> None:
     """What `provers` does to start a prover: starting Python and importing z3 takes ten times what most proofs do."""
     ready()
     receive, send = CONTEXT.Pipe(duplex=False)
@@ -116,7 +116,7 @@ def prover(query: Query, name: str, running: set[Any], done: Queue[Answer]) -> N
         except EOFError:
             answer, values = "unknown", {}
         running.discard(process)
-        done.put(Answer(query, answer, values, why="" if answer != "unknown" else "ended early"))
+        done.put(Reply(query, answer, values, why="" if answer != "unknown" else "ended early"))
 
     threading.Thread(target=wait, daemon=True).start()
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .numbers import ONE, ZERO, Between, Fraction, Row, RowName, Rows, exact_sum, number, power
+from .numbers import ONE, ZERO, Between, Fraction, LinearRow, RowName, Rows, exact_sum, number, power
 from .outcome import Fault
 
 
@@ -96,7 +96,7 @@ def _equal_shares(cluster: Any, condition: Any, place: int | str) -> Rows:
     c, _ = cluster.coefficients(condition.share)
     per = {j: {(j, s): c[j][s] / cluster.weights[j] for s in cluster.open[j]} for j in cluster.active}
     return [
-        Row(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True, RowName(place, str(cluster.users[b])))
+        LinearRow(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True, RowName(place, str(cluster.users[b])))
         for a, b in zip(cluster.active, cluster.active[1:])
     ]
 

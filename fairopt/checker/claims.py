@@ -29,7 +29,7 @@ from .numbers import (
 from .outcome import Fault, short
 from .policy import Block, alpha_of, as_list, is_levelled, is_linear
 from .surplus import of_those_who_rise
-from .teams import Numbers
+from .teams import TeamNumbers
 
 
 def stored_objective(data: Mapping[str, Any]) -> float | None:
@@ -101,7 +101,7 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
         return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
     if term.name == "FairnessEfficiency":
         return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
-    compared = Numbers(cluster, term.share, is_levelled(term))
+    compared = TeamNumbers(cluster, term.share, is_levelled(term))
     shares, weights = compared.values(), compared.weights
     alpha = alpha_of(term)
     if is_linear(term):

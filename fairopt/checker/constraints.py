@@ -19,7 +19,7 @@ from .numbers import (
     VIOLATION,
     ZERO,
     Fraction,
-    Row,
+    LinearRow,
     RowName,
     Rows,
     exact_sum,
@@ -29,7 +29,7 @@ from .numbers import (
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block, as_max_min, is_linear
 from .sums import Goal, in_goal_units, value_of
-from .teams import LIMITED, Numbers
+from .teams import LIMITED, TeamNumbers
 
 PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
 
@@ -93,10 +93,10 @@ def _share_bounds(cluster: Cluster, condition: Block, place: int | str) -> Rows:
         of_teams = {t: v for t, v in level.items() if t not in {*cluster.users}}
         if of_teams:
             of_users = {**condition.given, "level": {t: v for t, v in level.items() if t not in of_teams}}
-            sums = Numbers(cluster, condition.share).of_teams(of_teams, name == "MaxShare", condition.text, place)
+            sums = TeamNumbers(cluster, condition.share).of_teams(of_teams, name == "MaxShare", condition.text, place)
             return _share_bounds(cluster, Block(name, of_users, condition.text), place) + sums
     if condition.share.name in COMPOSED:
-        return Numbers(cluster, condition.share).bounded(level, name == "MaxShare", condition.text, place)
+        return TeamNumbers(cluster, condition.share).bounded(level, name == "MaxShare", condition.text, place)
     most, rows, alike = name == "MaxShare", Rows(), cluster.same_on_servers(condition.share)
     levels = cluster.of_user(condition.given["level"], condition.text, most)
     c, sign = cluster.coefficients(condition.share)[0 if most else 1], 1 if most else -1
@@ -113,7 +113,7 @@ def _share_bounds(cluster: Cluster, condition: Block, place: int | str) -> Rows:
         elif not alike:
             row = {(j, s): sign * c[j][s] / (level or 1) for s in cluster.open[j]}
             name_of = RowName(place, str(cluster.users[j]), level or ONE)
-            rows.append(Row(row, Fraction(sign if level else 0), False, name_of))
+            rows.append(LinearRow(row, Fraction(sign if level else 0), False, name_of))
     return rows
 
 
@@ -124,7 +124,7 @@ def _level(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     objective, level = condition.given["objective"], number(condition.given["level"], "a level")
     factor, smallest = as_max_min(objective)
     if smallest.name == "MaxMin" and smallest.share.name in COMPOSED:
-        compared = Numbers(cluster, smallest.share, levelled=True)
+        compared = TeamNumbers(cluster, smallest.share, levelled=True)
         lowest = level / factor if smallest.share.name == "Surplus" else max(level / factor, ZERO)
         each = {t: lowest * w for t, w in compared.weights.items()}
         return compared.bounded(each, False, condition.text, place)
@@ -141,10 +141,10 @@ def _level(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     goal = Goal(cluster)
     goal.add(objective, ONE)
     row = {(j, s): -goal.slopes[j][s] for j in cluster.active for s in cluster.open[j]}
-    return [Row(row, goal.constant.high - level, False, RowName(place))]
+    return [LinearRow(row, goal.constant.high - level, False, RowName(place))]
 
 
-def envy(cluster: Cluster, j: int, k: int, place: int | str = "") -> Row | None:
+def envy(cluster: Cluster, j: int, k: int, place: int | str = "") -> LinearRow | None:
     """The row ``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None if j can never envy k."""
     theirs = {}
     for s in {*cluster.open[k]} & {*cluster.open[j]} if cluster.limits[j] != 0 != cluster.limits[k] else ():
@@ -153,7 +153,7 @@ def envy(cluster: Cluster, j: int, k: int, place: int | str = "") -> Row | None:
         if runs > 0:
             theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
     name = RowName(place, (str(cluster.users[j]), str(cluster.users[k])))
-    return Row(theirs | {(j, s): Fraction(-1) for s in cluster.open[j]}, ZERO, False, name) if theirs else None
+    return LinearRow(theirs | {(j, s): Fraction(-1) for s in cluster.open[j]}, ZERO, False, name) if theirs else None
 
 
 def envies(cluster: Cluster) -> list[str]:
@@ -257,7 +257,7 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
     return faults + [f"{kept.text} is below its level" for kept in below]
 
 
-def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
+def row_excess(cluster: Cluster, row: LinearRow) -> tuple[Fraction, Fraction]:
     """By how much the tasks violate a row, and the row's size."""
     of_pairs, bound, equal, _ = row
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]

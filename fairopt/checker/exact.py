@@ -54,7 +54,7 @@ from .policy import (
     is_surplus,
     tiers_of,
 )
-from .teams import Numbers, guaranteed, limited
+from .teams import TeamNumbers, guaranteed, limited
 
 
 class ExactTier(NamedTuple):
@@ -94,7 +94,7 @@ def exact_tiers(
         kept.append((goal, level))
     for k, objective in enumerate(tiers_of(policy.given["objective"])):
         for _, term in objective.terms:
-            base = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+            base = TeamNumbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
             for j, x in base.items():
                 cluster.low[j] = max(cluster.low[j], x)
         for _, term in objective.terms:

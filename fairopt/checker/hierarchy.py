@@ -117,7 +117,7 @@ class Shape(NamedTuple):
         return shape
 
 
-class Row(NamedTuple):
+class ResourceRow(NamedTuple):
     """What a task of each user takes of a row, how much there is, and what is taken at first."""
 
     costs: dict[int, Fraction]
@@ -173,10 +173,10 @@ class Filling:
 
     # -- rows
 
-    def _of_resource(self, i: int) -> Row:
-        return Row({j: d[i] for j, d in self.demands.items() if d[i]}, self.cluster.capacity[i] or ONE)
+    def _of_resource(self, i: int) -> ResourceRow:
+        return ResourceRow({j: d[i] for j, d in self.demands.items() if d[i]}, self.cluster.capacity[i] or ONE)
 
-    def _of_prices(self, given: Sequence[Any]) -> Row:
+    def _of_prices(self, given: Sequence[Any]) -> ResourceRow:
         """A row of prices: it bounds all tasks that fit and hold the floors of teams.
 
         At prices p by server and resource a task costs at least its smallest cost a on a server, all tasks together at
@@ -221,7 +221,7 @@ class Filling:
                 costs[j] = self.cut(least - earns)
         if room <= 0:
             raise Fault("a row of the evidence has no prices")
-        return Row(costs, room, taken)
+        return ResourceRow(costs, room, taken)
 
     def _teams(self, j: int) -> set[str]:
         """The teams of a user."""

@@ -20,9 +20,9 @@ from .numbers import (
     ZERO,
     Between,
     Fraction,
+    LinearRow,
     Pair,
     Place,
-    Row,
     Table,
     exact_sum,
     in_common,
@@ -137,7 +137,10 @@ class Cluster:
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
-        self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+        self.imposed, self.envied = (
+            set[str](),
+            dict[tuple[int, int], LinearRow](),
+        )  # constraints by name; rows of `EnvyFree`
 
     def _limits_of_several(self, instance: Mapping[str, Any]) -> list[Together]:
         """The limits on what users take together; those of 0 close servers, and limit to 0 who can run nowhere."""

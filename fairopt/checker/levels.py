@@ -44,7 +44,7 @@ from .numbers import (
 from .outcome import CannotCheck, Fault
 from .policy import Block
 from .sums import Evidence, Goal, best_at_ends, bound, limits_as_rows, value_of
-from .teams import Numbers
+from .teams import TeamNumbers
 
 COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers that are taken: 15 seconds
@@ -342,7 +342,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     """
     if cluster.kept_levels:
         raise CannotCheck("levels of numbers are proved under linear constraints only")
-    compared = Numbers(cluster, objective.share, levelled=True)
+    compared = TeamNumbers(cluster, objective.share, levelled=True)
     if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
         raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
     z, w, users = compared.values(), compared.weights, cluster.active
@@ -409,7 +409,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
 
 def held_at_reduced_cost(
     cluster: Cluster,
-    compared: Numbers,
+    compared: TeamNumbers,
     evidence: Evidence,
     prices: Mapping[str, Fraction],
     z: Mapping[str, Fraction],

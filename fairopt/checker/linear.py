@@ -26,8 +26,8 @@ from .numbers import (
     ONE,
     ZERO,
     Fraction,
+    LinearRow,
     Pair,
-    Row,
     RowName,
     Rows,
     Table,
@@ -41,7 +41,7 @@ from .numbers import (
 )
 from .outcome import CannotCheck, Fault
 from .policy import Block, as_alpha_fair, rank_weights
-from .teams import LIMITED, Numbers
+from .teams import LIMITED, TeamNumbers
 
 
 class Number(NamedTuple):
@@ -66,7 +66,7 @@ def exact_coefficients(cluster: Cluster, share: Block) -> Table:
 
 def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
     """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
-    c, out, compared = exact_coefficients(cluster, share.of_user), dict[str, Number](), Numbers(cluster, share)
+    c, out, compared = exact_coefficients(cluster, share.of_user), dict[str, Number](), TeamNumbers(cluster, share)
     for t, weight in compared.weights.items():  # rational bases only: an irrational one has no exact level
         w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
         out[t] = Number({}, base / w)
@@ -299,9 +299,9 @@ def table_of(cluster: Cluster, tasks: Iterable[tuple[int, int, str]]) -> Table:
     return table
 
 
-def kept_row(one: Number, level: Fraction) -> Row:
+def kept_row(one: Number, level: Fraction) -> LinearRow:
     """A row that keeps a number at a level or above it."""
-    return Row({pair: -v for pair, v in one.row.items()}, -(level + one.base), False, RowName("tier"))
+    return LinearRow({pair: -v for pair, v in one.row.items()}, -(level + one.base), False, RowName("tier"))
 
 
 def gap_by_exact_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:

@@ -139,7 +139,7 @@ ZERO, ONE = Fraction(0), Fraction(1)
 Table = list[list[Fraction]]  # by user and server
 Place = tuple[int, int]  # a server and a resource
 Pair = tuple[int, int]  # a user and a server
-Rows = list["Row"]
+Rows = list["LinearRow"]
 
 
 class RowName(NamedTuple):
@@ -155,7 +155,7 @@ class RowName(NamedTuple):
     unit: Fraction = Fraction(1)
 
 
-class Row(NamedTuple):
+class LinearRow(NamedTuple):
     """``sum of per_task x <= bound``, or ``==``; coefficients are by user and server."""
 
     per_task: dict[Pair, Fraction]

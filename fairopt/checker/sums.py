@@ -37,8 +37,8 @@ from .numbers import (
     ZERO,
     Between,
     Fraction,
+    LinearRow,
     Place,
-    Row,
     RowName,
     Rows,
     Table,
@@ -57,7 +57,7 @@ from .numbers import (
 )
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, PARAMETERS, Block, alpha_of, as_alpha_fair, is_levelled, rank_weights
-from .teams import Numbers
+from .teams import TeamNumbers
 
 POINT = 80  # bits of the levels where tangents are taken: any level gives a bound, and 80 the same gaps as 200
 
@@ -89,7 +89,7 @@ class CurveOfNumbers(NamedTuple):
 
     alpha: Fraction
     factor: dict[str, Fraction]
-    of: Numbers
+    of: TeamNumbers
     unit: Fraction
 
     def levels(self, cluster: Cluster) -> dict[str, Fraction]:
@@ -111,7 +111,7 @@ class Ranked(NamedTuple):
 
     factor: Fraction
     v: list[Fraction]
-    of: Numbers
+    of: TeamNumbers
     unit: Fraction
 
     def levels(self) -> list[Fraction]:
@@ -151,7 +151,7 @@ class Goal:
                 factors = {j: factor * cluster.weights[j] for j in cluster.active}
                 self.curves.append(Curve(alpha, factors, below, sizes, above))
                 continue
-            of = Numbers(cluster, term.share, is_levelled(term))
+            of = TeamNumbers(cluster, term.share, is_levelled(term))
             if term.name in ("MaxMin", "OrderedWeighted"):
                 self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of, unit))
             elif alpha:
@@ -441,7 +441,7 @@ def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fracti
     for factor, term in objective.terms:
         alpha = alpha_of(term)
         if alpha not in (0, 1):
-            weights = Numbers(cluster, term.share, levelled=True).weights.values()
+            weights = TeamNumbers(cluster, term.share, levelled=True).weights.values()
             level -= factor * exact_sum(weights) / (1 - alpha)
     return level
 
@@ -456,7 +456,7 @@ def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fract
 def limits_as_rows(cluster: Cluster) -> Rows:
     """Task limits as rows, which prices need if a task's share differs by server."""
     return [
-        Row(
+        LinearRow(
             {(j, s): 1 / (high or ONE) for s in cluster.open[j]},
             Fraction(bool(high)),
             False,

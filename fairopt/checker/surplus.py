@@ -22,7 +22,7 @@ from .numbers import BLOCK_VIOLATION, GAP, ROUNDING, VIOLATION, ZERO, Rows, numb
 from .outcome import CannotCheck, Fault, short
 from .policy import COMPOSED, Block, is_surplus
 from .sums import Evidence, Goal, bound, value_of
-from .teams import Numbers
+from .teams import TeamNumbers
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def bases_kept(cluster: Cluster, objective: Block) -> Iterator[None]:
 def keep_bases(cluster: Cluster, objective: Block) -> None:
     """Make the bases of an objective's surpluses lower bounds on tasks."""
     for _, term in objective.terms:
-        kept = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+        kept = TeamNumbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
         for j, x in kept.items():
             if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
                 raise Fault(f"user {cluster.users[j]!r} is below its base")
@@ -66,7 +66,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
     the level of all who rise.
     """
     check_keys(given, ("of_numbers", "prices", "rows"), "at_base")
-    compared, goal = Numbers(cluster, share), Goal(cluster)
+    compared, goal = TeamNumbers(cluster, share), Goal(cluster)
     prices = {str(t): number(v, "of_numbers", 0) for t, v in given["of_numbers"].items()}
     if prices.keys() - compared.weights.keys() or not all(prices.values()):
         raise Fault("at_base has a price of 0, or of an unknown user or team")
@@ -90,7 +90,7 @@ def refuse_at_base(cluster: Cluster, share: Block, rows: Rows, rising: Mapping[s
 
     A number that could not rise would have left the objective (`who_stays`).
     """
-    compared = Numbers(cluster, share, levelled=True)
+    compared = TeamNumbers(cluster, share, levelled=True)
     most = compared.sums({j: max(compared.above[j]) * cluster.most_tasks(j) for j in compared.of_user})
     at_base = [t for t, z in compared.values().items() if z <= VIOLATION * most[t]]
     if not at_base:
@@ -112,7 +112,7 @@ def refuse_at_base(cluster: Cluster, share: Block, rows: Rows, rising: Mapping[s
 def of_those_who_rise(cluster: Cluster, objective: Block) -> Block:
     """An objective of which nobody can rise above the base is the total of shares that nobody changes."""
     for _, term in objective.terms:
-        if term.share.name == "Surplus" and not Numbers(cluster, term.share, levelled=True).weights:
+        if term.share.name == "Surplus" and not TeamNumbers(cluster, term.share, levelled=True).weights:
             if len(objective.terms) > 1:
                 raise CannotCheck(f"nobody can rise above the base of {term.share.text}")
             return Block("Total", {"share": term.share.share}, objective.text)

@@ -5,8 +5,8 @@ A team is guaranteed, of each resource i, no more than its members can use withi
     max sum d_jsi x_js   subject to   sum_js d_jsk x_js <= min(G_k, C_k) for every k,   task limits
 
 (`floor_of`): a linear program, proved by tasks that use so much and by prices at which none use more. What it is worth
-in a share, the least share at which it is held (`least_share`), is another. An objective compares `Numbers`: sums of
-shares of a team's users, less the base.
+in a share, the least share at which it is held (`least_share`), is another. An objective compares `TeamNumbers`: sums
+of shares of a team's users, less the base.
 
 Why not the guarantee itself: a team whose members need two CPUs for a GPU can use 4 GPUs of a guarantee of 8 GPUs and 8
 CPUs, and a floor above what it can use would leave no allocation. A resource that the guarantee does not name bounds by
@@ -27,7 +27,7 @@ from .numbers import (
     ZERO,
     Between,
     Fraction,
-    Row,
+    LinearRow,
     RowName,
     Rows,
     Table,
@@ -141,20 +141,20 @@ def guaranteed(cluster: Cluster) -> Rows:
         members = {*cluster.members[team]} & {*cluster.active}
         for i, v in floor.items():
             held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
-            rows.append(Row(held, -v, False, RowName("guarantees", (team, str(cluster.resources[i])))))
+            rows.append(LinearRow(held, -v, False, RowName("guarantees", (team, str(cluster.resources[i])))))
     return rows
 
 
 def limited(cluster: Cluster) -> Rows:
     """The limits on what users take together as rows."""
     return [
-        Row(use, one.amount, False, RowName(LIMITED, one.name))
+        LinearRow(use, one.amount, False, RowName(LIMITED, one.name))
         for one in cluster.together
         if (use := {(j, s): d for j, s in sorted(one.pairs) if (d := cluster.demands[j][s][one.resource])})
     ]
 
 
-class Numbers:
+class TeamNumbers:
     """What an objective compares: ``z_t = sum_j c_j x_j - base_t`` of a user or a team t, by label.
 
     ``below`` and ``above`` enclose c, ``base`` encloses the base; ``kept`` are the tasks of users that a base requires.
@@ -279,7 +279,7 @@ class Numbers:
 
     def _bound(
         self, users: Iterable[int], names: Iterable[str], level: Any, most: bool, what: str, name: RowName
-    ) -> Row:
+    ) -> LinearRow:
         """A bound on the sum of some numbers, of these users, as a row."""
         c, sign = self.below if most else self.above, 1 if most else -1
         base = exact_sum(self.base[t][1 if most else 0] for t in names)
@@ -287,4 +287,4 @@ class Numbers:
         bound = (
             level if isinstance(level, Fraction) else number(level, what, 0)
         )  # a level of an objective may be negative
-        return Row(row, sign * (bound + base), False, name)
+        return LinearRow(row, sign * (bound + base), False, name)

@@ -46,7 +46,7 @@ from .policy import (
 from .pool import gap_by_bottlenecks, gap_by_envy
 from .sums import gap_by_prices, in_goal_units, value_of
 from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise, refuse_at_base
-from .teams import Numbers
+from .teams import TeamNumbers
 
 
 def _unique_share(cluster: Cluster, tier: Block) -> Block | None:
@@ -95,7 +95,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     in_levels, share = leximin or curved, share or tier.terms[0][1].share
     if not in_levels and [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    compared = Numbers(cluster, share, curved or is_levelled(tier))
+    compared = TeamNumbers(cluster, share, curved or is_levelled(tier))
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := infeasible(cluster, rows)):
@@ -180,7 +180,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
     _, levelled = as_max_min(objective)
-    compared = Numbers(cluster, levelled.share, levelled=True)
+    compared = TeamNumbers(cluster, levelled.share, levelled=True)
     after = compared.values()
     with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
         gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), compared.values(above=True)

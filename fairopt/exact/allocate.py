@@ -28,7 +28,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import bundles, modelling
-from fairopt.exact.cluster import Cluster, Numbers, Table, text
+from fairopt.exact.cluster import Cluster, ExactNumbers, Table, text
 from fairopt.exact.linear import _NoPoint, _Unlimited
 from fairopt.exact.proof import _NotProved, broken, prove
 from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, read, written
@@ -281,7 +281,7 @@ def _split_inside_teams(
     teams = {share.share if isinstance(share, Surplus) else share for share in shares}
     if len(teams) != 1 or not isinstance(team := next(iter(teams)), OfTeam):
         return tasks, []
-    totals, of_users = Numbers(cluster, team), Numbers(cluster, team.share).exactly(True)
+    totals, of_users = ExactNumbers(cluster, team), ExactNumbers(cluster, team.share).exactly(True)
     if len({*totals.of_user.values()}) == len(cluster.active):
         return tasks, []
     by = team.by

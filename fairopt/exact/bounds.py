@@ -33,7 +33,7 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact import bundles, modelling
 from fairopt.exact.allocate import explained, of_surpluses, reading_of
-from fairopt.exact.cluster import Cluster, Numbers, Rows, text
+from fairopt.exact.cluster import Cluster, ExactNumbers, Rows, text
 from fairopt.exact.concave import Arb, Coefficients, ConcaveProgram, Curve, LogMean, enclose, precision, relative_width
 from fairopt.exact.interval import ExactBounds
 from fairopt.exact.proof import settled
@@ -131,7 +131,7 @@ class PolicyProgram:
         for _, term in objective.summands():
             if is_surplus(term) and isinstance(share := share_of(term), Surplus):
                 # from below: who can rise does not depend on the last digits of roots
-                compared = Numbers(self.cluster, share).from_below()
+                compared = ExactNumbers(self.cluster, share).from_below()
                 # a leximin that ends once all that are left can be above 0 together
                 stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
                 self.cluster.stays[text(share)] = stays
@@ -191,7 +191,7 @@ class PolicyProgram:
     def compared(self, term: Objective) -> Compared:
         """What a term compares."""
         cluster, share = self.cluster, share_of(term)
-        numbers = Numbers(cluster, share)
+        numbers = ExactNumbers(cluster, share)
         stay = cluster.stays.get(text(share), set()) if is_surplus(term) else set()
         weights = {t: w for t, w in numbers.weights.items() if t not in stay}
         rows: dict[str, dict[int, Any]] = {t: {} for t in weights}

@@ -1,4 +1,4 @@
-"""An instance in rational numbers, and what objectives compare there: `Numbers` of users, of teams, or above a base.
+"""An instance in rational numbers, and what objectives compare: `ExactNumbers` of users or teams, or above a base.
 
 Of a user or team t with tasks x the number is ``z_t = sum_js c_js x_js - base_t``. Coefficients c and bases are
 intervals from ``below`` to ``above``: equal where a share is rational, at most 2^-bits wide where it is a root, which
@@ -137,7 +137,7 @@ class Cluster:
 
     def levelled(self, share: Share) -> list[Number]:
         """What a share compares, per weight; `OutOfDomain` where it is irrational."""
-        return list(Numbers(self, share).exactly(True).values())
+        return list(ExactNumbers(self, share).exactly(True).values())
 
     def is_irrational(self, share: Share) -> bool:
         """Whether a coefficient of a share is irrational."""
@@ -171,7 +171,7 @@ class Number(NamedTuple):
         return total(v * tasks[j][s] for (j, s), v in self.row.items()) - self.base
 
 
-class Numbers:
+class ExactNumbers:
     """The numbers of a share: ``z_t = sum_j c_j x_j - base_t`` of each user or team t, by label.
 
     ``below`` and ``above`` enclose c, ``base`` encloses the base; ``kept`` are the tasks of users that a base requires.

@@ -5,7 +5,7 @@ With tasks x >= 0 by user and server, loads ``D x <= C``, bounds on totals and f
 * a linear function of x;
 * a ranked term ``sum_k v_k z_(k)`` of numbers ``z = R x - b``: a sum of ``(v_k - v_(k+1))`` times the sum of the k
   smallest, which is the largest ``k r - sum_t max(r - z_t, 0)``;
-* leximin of z: in turn the largest h with ``z_t >= h`` for all that are free. Numbers whose row has a positive
+* leximin of z: in turn the largest h with ``z_t >= h`` for all that are free. ExactNumbers whose row has a positive
   multiplier are at h in every optimum (complementary slackness), stay there, and the next program follows
   (Danna et al. 2012).
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
-from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Row, Rows, Table, text
+from fairopt.exact.cluster import Cluster, ExactNumbers, Number, Pair, Row, Rows, Table, text
 from fairopt.exact.linear import ExactOptimum, LinearProgram
 from fairopt.exact.rationals import Rational, as_rational, rational, written
 from fairopt.exact.tiers import KeptGoal, Ranked, Tier
@@ -213,7 +213,7 @@ def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, lis
         Row({pair: as_rational(v) for pair, v in of_pairs.items()}, as_rational(right), equal)
         for of_pairs, right, equal in program.rows.further_in_fractions()
     ]
-    tasks, levels, _ = leximin(cluster, Numbers(cluster, program.term.share).exactly(True), rows, clock=clock)
+    tasks, levels, _ = leximin(cluster, ExactNumbers(cluster, program.term.share).exactly(True), rows, clock=clock)
     return tasks, levels
 
 

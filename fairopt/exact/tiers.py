@@ -32,7 +32,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, OrderedWeighte
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
-from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Row, Rows, Table, text
+from fairopt.exact.cluster import Cluster, ExactNumbers, Number, Pair, Row, Rows, Table, text
 from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.instance.in_fractions import as_fraction
 
@@ -114,11 +114,11 @@ class Goal:
             if not factor:
                 continue
             if isinstance(term, (MaxMin, OrderedWeighted)):
-                compared = Numbers(cluster, term.share).exactly(True)
+                compared = ExactNumbers(cluster, term.share).exactly(True)
                 if compared:
                     goal.ranked.append(Ranked(factor, rank_weights(term, len(compared)), compared))
             elif _is_total(term):
-                for one in Numbers(cluster, share_of(term)).exactly(False).values():
+                for one in ExactNumbers(cluster, share_of(term)).exactly(False).values():
                     goal.constant -= factor * one.base
                     for pair, v in one.row.items():
                         goal.linear[pair] = goal.linear.get(pair, goal.constant * 0) + factor * v
@@ -213,7 +213,7 @@ def _share_bounds(cluster: Cluster, condition: MinShare | MaxShare) -> Rows:
     if share._is_plain:
         rows = bound_shares(cluster, share, by_user, most, name)
     else:
-        numbers = Numbers(cluster, share)
+        numbers = ExactNumbers(cluster, share)
         if share._counts_teams:
             names = share._names(cluster.instance)
             each = level if isinstance(level, Sequence) else [level] * len(names)
@@ -225,7 +225,7 @@ def _share_bounds(cluster: Cluster, condition: MinShare | MaxShare) -> Rows:
             levels = {str(cluster.users[j]): by_user[j] for j in cluster.active}
         rows = numbers.bounded(levels, most)
     for team, bound in of_teams.items():
-        numbers = Numbers(cluster, share)
+        numbers = ExactNumbers(cluster, share)
         mine = [j for j in cluster.members[team] if j in numbers.of_user]
         rows.append(numbers.bound(mine, [numbers.of_user[j] for j in mine], cluster.number(bound), most))
     return rows
@@ -258,7 +258,7 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | KeptGoal:
         factor, share = found
         least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)
         if not share._is_plain:
-            numbers = Numbers(cluster, share)
+            numbers = ExactNumbers(cluster, share)
             return numbers.bounded({t: least * w for t, w in numbers.weights.items()}, False)
         if cluster.same_on_servers(share):
             return bound_shares(cluster, share, [least * w for w in cluster.weights], False, repr(condition))
@@ -305,12 +305,12 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
         for _, term in terms_of(objective):
             if is_surplus(term):
                 share = share_of(term)
-                tier = Tier(rows, kept, Numbers(cluster, share).exactly(True), Goal())
+                tier = Tier(rows, kept, ExactNumbers(cluster, share).exactly(True), Goal())
                 cluster.stays.setdefault(text(share), set()).update(settle(k, share, tier))
         objective, of_nobody = of_those_who_rise(cluster, objective)
         compared, first = None, smallest(objective)
         if isinstance(objective, Leximin):
-            compared, goal = Numbers(cluster, objective.share).exactly(True), Goal()
+            compared, goal = ExactNumbers(cluster, objective.share).exactly(True), Goal()
         else:
             goal = Goal.of(cluster, objective)
         yield Tier(rows, kept, compared, goal, of_nobody)
@@ -319,7 +319,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
             # every number at what it has: leximin fixes all of them
             rows = rows + [kept_row(one, one.at(point)) for one in compared.values()]
         elif first is not None:
-            compared = Numbers(cluster, first[1]).exactly(True)
+            compared = ExactNumbers(cluster, first[1]).exactly(True)
             level = min((one.at(point) for one in compared.values()), default=rational(0))
             rows = rows + [kept_row(one, level) for one in compared.values()]
         elif not goal.ranked:  # a sum is one row
@@ -332,7 +332,7 @@ def keep_bases(cluster: Cluster, objective: Objective) -> None:
     """Make the bases of an objective's surpluses lower bounds on tasks."""
     for _, term in objective.summands():
         if isinstance(share := share_of(term), Surplus):
-            for j, x in Numbers(cluster, share).kept.items():
+            for j, x in ExactNumbers(cluster, share).kept.items():
                 cluster.low[j] = max(cluster.low[j], x)
 
 
@@ -340,7 +340,7 @@ def of_those_who_rise(cluster: Cluster, objective: Objective) -> tuple[Objective
     """A term of which nobody can rise above the base is the total of shares that nobody changes; and whether it is."""
     ((_, term), *others) = objective.summands()
     share = share_of(term)
-    if others or not is_surplus(term) or not isinstance(share, Surplus) or Numbers(cluster, share).exactly(True):
+    if others or not is_surplus(term) or not isinstance(share, Surplus) or ExactNumbers(cluster, share).exactly(True):
         return objective, False
     return Total(share.share), True
 
@@ -372,7 +372,7 @@ def limited(cluster: Cluster) -> Rows:
 def at_base(cluster: Cluster, objective: Objective, tasks: Table) -> dict[str, dict[str, Number]]:
     """The numbers of each surplus that an objective ranks, if some of them are at their base."""
     shares = {text(share_of(term)): share_of(term) for _, term in objective.summands() if is_surplus(term)}
-    ranked = {name: Numbers(cluster, share).exactly(True) for name, share in shares.items()}
+    ranked = {name: ExactNumbers(cluster, share).exactly(True) for name, share in shares.items()}
     return {name: of for name, of in ranked.items() if not all(one.at(tasks) for one in of.values())}
 
 

@@ -44,7 +44,7 @@ LARGEST = 2**53  # of the integers that all readers of LP text take exactly
 Terms = Mapping[int, Rational]  # coefficients by column
 
 
-class Row(NamedTuple):
+class ProgramRow(NamedTuple):
     """A row of a program: ``terms <= right``, or ``==``."""
 
     name: str
@@ -61,7 +61,7 @@ class Level:
     columns: list[str]
     costs: dict[int, Rational]
     free: list[bool]
-    rows: list[Row]
+    rows: list[ProgramRow]
     multipliers: list[Rational]
     value: Rational
     constant: Rational
@@ -103,7 +103,7 @@ class Level:
             lines += ["Bounds", *(f" {name} free" for name, free in zip(self.columns, self.free, strict=True) if free)]
         return "\n".join([*lines, "End", ""])
 
-    def _scaled(self, name: str, terms: Terms, row: Row | None = None) -> Iterator[str]:
+    def _scaled(self, name: str, terms: Terms, row: ProgramRow | None = None) -> Iterator[str]:
         numbers = [*terms.values(), *([] if row is None else [row.right])]
         factor = math.lcm(*(ratio(v)[1] for v in numbers))
 
@@ -219,7 +219,7 @@ class _Writer:
             columns,
             {c: v for c, v in enumerate(program.costs) if v},
             list(program.free),
-            [Row(*row) for row in zip(names, rows, program.right, program.equal, strict=True)],
+            [ProgramRow(*row) for row in zip(names, rows, program.right, program.equal, strict=True)],
             found.multipliers,
             found.value,
             constant,

@@ -61,7 +61,7 @@ DIVIDED = "users are compared, and the weight of a team is divided among its mem
 
 
 @dataclass
-class Answer:
+class JudgedPoint:
     """A point after the gate, with gap, violations and value (the objective in natural units).
 
     ``tasks`` has shape (n_pairs,), or (n_users, n_servers) for bundles and problems that were read; ``bundles`` has
@@ -101,23 +101,23 @@ class Answer:
         return not self.ok, self.gap + self.violation + self.block_violation
 
 
-Tiers = Sequence[tuple[Program, Answer]]  # with the answer of each
+Tiers = Sequence[tuple[Program, JudgedPoint]]  # with the answer of each
 
 
-def nothing(program: Program, method: str = "cone") -> Answer:
+def nothing(program: Program, method: str = "cone") -> JudgedPoint:
     """Zero tasks, with nothing proved."""
     tasks, bundles = program.zero_point()
-    return Answer(tasks, np.inf, 0.0, method, np.nan, block_violation=np.inf, bundles=bundles)
+    return JudgedPoint(tasks, np.inf, 0.0, method, np.nan, block_violation=np.inf, bundles=bundles)
 
 
-def empty(program: Program) -> Answer:
+def empty(program: Program) -> JudgedPoint:
     """The only allocation if no user takes part."""
     tasks, bundles = program.zero_point()
     prices = None if isinstance(program, BundleProgram) else np.zeros(program.pairs.loads.shape[0])
-    return Answer(tasks, 0.0, 0.0, "empty", 0.0, prices, bundles=bundles)
+    return JudgedPoint(tasks, 0.0, 0.0, "empty", 0.0, prices, bundles=bundles)
 
 
-def judge(program: Program, proposal: Proposal) -> Answer:
+def judge(program: Program, proposal: Proposal) -> JudgedPoint:
     """Make a proposed point feasible and bound its gap, which is infinite if nothing is proved."""
     evidence, attempt = proposal.evidence, proposal.attempt
     has_point = evidence is not None and (proposal.tasks is not None or evidence.has_point)
@@ -145,8 +145,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
     return answer
 
 
-def _hidden(program: Program, answer: Answer) -> float:
-    """What rounding hides of an objective at an answer with tasks, if it is too much; see `Answer`."""
+def _hidden(program: Program, answer: JudgedPoint) -> float:
+    """What rounding hides of an objective at an answer with tasks, if it is too much; see `JudgedPoint`."""
     if not program.decides_tasks or program.objective.is_known:
         return 0.0
     if not (answer.tasks > LITTLE * program.size[program.pairs.user]).any():
@@ -154,7 +154,7 @@ def _hidden(program: Program, answer: Answer) -> float:
     return program.objective.hidden(program.point(answer.tasks, variables=answer.variables or None))
 
 
-def _answer(program: Program, method: str, found: Measured) -> Answer:
+def _answer(program: Program, method: str, found: Measured) -> JudgedPoint:
     """A measured point with its feasibility and value on the instance as given."""
     tasks, bundles, violation, value = found.tasks, found.bundles, found.violation, found.value
     if violation is None:  # on the instance as given: merged servers have other sums
@@ -166,7 +166,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         variables = conditions.variables_at(program, tasks)
     if value is None:
         value = program.objective.stated(program.point(tasks, bundles, variables or None))
-    return Answer(
+    return JudgedPoint(
         tasks,
         max(found.gap, 0.0) if found.gap == found.gap else np.inf,  # max would keep or drop a NaN, as it comes first
         violation,
@@ -367,7 +367,7 @@ def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
 
 
 def unfinished(
-    policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
+    policy: Any, program: Program, found: JudgedPoint | None, proposed: Proposal | None, begun: float
 ) -> Allocation:
     """The allocation of a call that was stopped, without proof: the best answer found, or the point being judged."""
     if found is not None:
@@ -451,7 +451,7 @@ def _keep_given(found: Float, point: Float | None) -> Float:
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 
-def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Float | None) -> float:
+def _gap_at_the_end(program: Program, answer: JudgedPoint, table: Float, bundles: Float | None) -> float:
     """The gap of an earlier tier at the final point."""
     if program.empty or answer.evidence is None:
         return answer.gap
@@ -537,14 +537,14 @@ def _violation_of_whole(each: Instance, placement: Float, violation: float) -> f
     return np.inf if violation <= VIOLATION_TOLERANCE and overfull(each, placement) else violation
 
 
-def _lost(program: Program, answer: Answer, table: Float) -> Float:
+def _lost(program: Program, answer: JudgedPoint, table: Float) -> Float:
     """The part of a tier's divisible optimum that tasks lose, by level for leximin; at most 1."""
     best, point = program.point(answer.tasks), program.point(program.gather(table))
     lost = program.objective.losses(best, answer.gap, point)
     return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
 
 
-def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
+def of_problem(policy: Any, instance: Instance, found: JudgedPoint, begun: float) -> Allocation:
     """The allocation of a solved problem; see `Policy.certify`."""
     certificate = _certificate(begun, found)
     return Allocation(
@@ -719,7 +719,7 @@ def _joined(separator: str, words: Iterable[str | None]) -> str:
     return separator.join(dict.fromkeys(word for word in words if word))
 
 
-def _certificate(begun: float, found: Answer | MeasuredPart | None = None, **measured: Any) -> Certificate:
+def _certificate(begun: float, found: JudgedPoint | MeasuredPart | None = None, **measured: Any) -> Certificate:
     """The certificate of measures, with the seconds since ``begun``."""
     names = () if found is None else ("gap", "violation", "block_violation", "method", "solver", "assumed")
     measured = {name: getattr(found, name) for name in names} | measured

@@ -38,7 +38,7 @@ from fairopt.proof import feasibility as conditions
 from fairopt.proof import gate
 from fairopt.proof.conic import MATRICES, conic_gap, has_matrices
 from fairopt.proof.dual_bound import lagrangian_bound
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.gradients import gradient_of
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.slopes import slope_of
@@ -87,7 +87,7 @@ def _of_first_level(policy: Any) -> Any:
     return type(policy)(first, policy.constraints, name=f"first level of {label(policy)}")
 
 
-def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answer:
+def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> JudgedPoint:
     """Make the answer of a problem feasible, and bound its gap to the problem's optimum.
 
     `InvalidBlock` if it is not a problem of the policy, `NotCertified` if it has no answer, `NotConcave` if it is not
@@ -106,7 +106,7 @@ def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answe
         return _read_bundles(problem, program) if isinstance(program, BundleProgram) else _read_tasks(problem, program)
 
 
-def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
+def _read_tasks(problem: cp.Problem, program: Program) -> JudgedPoint:
     """The answer of a problem in a variable of tasks."""
     instance, objective, pairs = program.given, program.objective, program.pairs
     wanted = (instance.n_users,) if instance.n_servers == 1 else (instance.n_users, instance.n_servers)
@@ -140,7 +140,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         if not program.empty:
             gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
     violation = feasibility(instance, full)
-    return Answer(full, gap, violation, "read", value, prices, blocks, assumed=assumed, variables=variables)
+    return JudgedPoint(full, gap, violation, "read", value, prices, blocks, assumed=assumed, variables=variables)
 
 
 def _own_values(problem: cp.Problem) -> dict[str, Float]:
@@ -291,7 +291,7 @@ def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bo
     return unit, here, 0.0 if known else rounding
 
 
-def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
+def _read_bundles(problem: cp.Problem, program: BundleProgram) -> JudgedPoint:
     """The answer of a problem in a variable of bundles, and in one of tasks if the policy uses tasks too."""
     instance = program.given
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
@@ -320,4 +320,4 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
             measured = partial(in_units, unit=unit, value=value, rounding=hidden)
             gap, assumed = _gap_by_conic_dual(problem, expression, variable, top, unit, measured)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
-    return Answer(run, gap, violation, "read", stated, None, blocks, assumed=assumed, bundles=table)
+    return JudgedPoint(run, gap, violation, "read", stated, None, blocks, assumed=assumed, bundles=table)

@@ -15,7 +15,7 @@ from fairopt.blocks.teams import kept_bases
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.proof.gate import BY_LEXIMIN
-from fairopt.questions.explained_answer import FULL, SAME, ExplainedAnswer, Row, Subject
+from fairopt.questions.explained_answer import FULL, SAME, ExplainedAnswer, Place, Subject
 from fairopt.questions.explanation import Binding, Explanation, listed
 from fairopt.questions.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, relaxed
 from fairopt.questions.words import sentences
@@ -197,7 +197,7 @@ class Explainer(ExplainedAnswer):
     def _full(self, subject: Subject) -> list[Raisable]:
         """Full capacities, of one resource together if they are many; the subject could use some of them."""
         mine = [any(self.touches(j, row) for j in subject.members.tolist()) for row in self.full]
-        groups: dict[Any, list[Row]] = {}
+        groups: dict[Any, list[Place]] = {}
         for row, used in zip(self.full, mine, strict=True):
             groups.setdefault((row if len(self.full) <= MOST_ROWS else row[1], used), []).append(row)
         out = list[Raisable]()
@@ -459,7 +459,7 @@ class Explainer(ExplainedAnswer):
             ]
         return tuple(same), tuple(name for name in order if name not in same)
 
-    def _is_of(self, row: Row, name: str, servers: tuple[str, ...]) -> bool:
+    def _is_of(self, row: Place, name: str, servers: tuple[str, ...]) -> bool:
         s, i = row
         return self.instance.resources[i] == name and (not servers or self.instance.servers[s] in servers)
 

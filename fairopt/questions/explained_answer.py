@@ -25,7 +25,7 @@ from fairopt.runtime.arrays import Float, Indices
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
 SAME = 1e-6  # relative difference of equal levels
 
-Row = tuple[int, int]
+Place = tuple[int, int]
 
 
 class Subject(NamedTuple):
@@ -146,7 +146,7 @@ class ExplainedAnswer:
         return () if self.again is None else self.again.constraints
 
     @cached_property
-    def full(self) -> list[Row]:
+    def full(self) -> list[Place]:
         """Full capacities, as (server row, resource)."""
         used = np.einsum("js,jsi->si", self.base, self.demands)
         if self.allocation.given_bundles is not None:
@@ -163,7 +163,7 @@ class ExplainedAnswer:
         limits = self.instance.task_limits
         return (limits > 0) & np.isfinite(limits) & (self.base.sum(axis=1) >= limits * (1 - FULL))
 
-    def touches(self, user: int, row: Row) -> bool:
+    def touches(self, user: int, row: Place) -> bool:
         """Whether tasks of a user could use a capacity."""
         s, i = row
         return bool(

@@ -11,7 +11,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError
 from fairopt.proof import gate
-from fairopt.proof.gate import Answer, Tiers
+from fairopt.proof.gate import JudgedPoint, Tiers
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
 
@@ -36,7 +36,7 @@ def judged_as_saved(policy: Any, tiers: Tiers, answer: Allocation, begun: float)
     return made if made.certificate.ok else answer
 
 
-def _by_entry(policy: Any, program: Program, found: Answer, entry: Mapping[str, Any] | None) -> Answer:
+def _by_entry(policy: Any, program: Program, found: JudgedPoint, entry: Mapping[str, Any] | None) -> JudgedPoint:
     """A tier's answer, judged by its entry; as it was found where that proves nothing or is what was judged."""
     if found.evidence is None or not entry or entry.get("kind", "duals") in AS_LEFT:
         return found

@@ -36,7 +36,7 @@ from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.proof import gate
-from fairopt.proof.gate import Answer, Tiers
+from fairopt.proof.gate import JudgedPoint, Tiers
 from fairopt.proof.proposal import MOVED
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Float
@@ -126,7 +126,7 @@ def checked_settings(
     return Settings(named, dict(options or {}), clock, verbose, method=method)
 
 
-def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tuple[Program, Answer]]:
+def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tuple[Program, JudgedPoint]]:
     """The tiers of a policy and their answers, up to the first that is not certified."""
     program_of = program_class(policy.objective)
     tiers = tiers_of(policy.objective)
@@ -136,7 +136,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
             f"{settings.method} is {exact_for(settings.method)}; {policy.objective} decides bundles; use method='auto'"
         )
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
-    judged: list[tuple[Program, Answer]] = []
+    judged: list[tuple[Program, JudgedPoint]] = []
     for k, objective in enumerate(tiers):
         program = program_of(instance, objective, constraints)
         if (clock := current()) is not None:
@@ -157,7 +157,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
     return judged
 
 
-def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | None = None) -> Answer:
+def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | None = None) -> JudgedPoint:
     """The first certified answer by the methods of the table that apply, or the best; after all `PASSES` that apply.
 
     ``among`` tells which methods may be asked.
@@ -168,7 +168,7 @@ def ask(program: Program, settings: Settings, among: Callable[[Method], bool] | 
     if not of_bundles:
         program.refuse_infinite_objective()
         above = later("fairopt.solve.form.above:above")(program) if program.is_above_base else None
-    so_far: Answer | None = None
+    so_far: JudgedPoint | None = None
     for method in TABLE:
         form = above if above is not None and method.above_base else program
         wanted = method.of_bundles == of_bundles and method.is_asked(settings) and (among is None or among(method))
@@ -208,16 +208,16 @@ def _before(method: Method, program: Program, settings: Settings) -> None:
         subprocesses.start()
 
 
-def best(program: Program, proposals: Proposals) -> Answer:
+def best(program: Program, proposals: Proposals) -> JudgedPoint:
     """The best proposal as the gate judges them, certified or not, with all attempts."""
     return _judged(program, proposals) or gate.nothing(program)
 
 
-def _judged(program: Program, proposals: Proposals) -> Answer | None:
+def _judged(program: Program, proposals: Proposals) -> JudgedPoint | None:
     """`best`; None if there are no proposals. Each proposal's answer is sent back to the method."""
-    so_far: Answer | None = None
+    so_far: JudgedPoint | None = None
     tried: tuple[Try, ...] = ()
-    answer: Answer | None = None
+    answer: JudgedPoint | None = None
     clock = current()
     # an auxiliary program: its answers are none of the call, which a time limit would return
     if clock is not None and clock.program is not program:
@@ -241,7 +241,7 @@ def _judged(program: Program, proposals: Proposals) -> Answer | None:
     return so_far if so_far is None or so_far.tried == tried else replace(so_far, tried=tried)
 
 
-def _better(answer: Answer, before: Answer) -> Answer:
+def _better(answer: JudgedPoint, before: JudgedPoint) -> JudgedPoint:
     """The one that is certified, if only one is, and without doubts about rounding; with the tries of both."""
     better = min(answer, before, key=lambda one: (not one.ok, MOVED in one.assumed, one.missing()))
     return replace(better, tried=before.tried + answer.tried)
@@ -297,7 +297,7 @@ def keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
     return KeptShares(ByUser(dict(zip(share._names(point.instance), least.tolist(), strict=True))), share)
 
 
-def narrow(program: Program, earlier: Iterable[tuple[Program, Answer]]) -> None:
+def narrow(program: Program, earlier: Iterable[tuple[Program, JudgedPoint]]) -> None:
     """Measure the tasks of users to whom earlier totals leave almost none in units of what they leave.
 
     At prices p of a total with slopes g all tasks that keep its level have ``sum_j (p'd_j - g_j) x_j <= p'C - level``.

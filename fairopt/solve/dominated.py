@@ -21,7 +21,7 @@ from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import Infeasible
 from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.feasibility import room_left
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.dispatch import ask, keep_shares
 from fairopt.solve.form.program import Program
@@ -30,7 +30,7 @@ from fairopt.solve.settings import Settings, of_other_programs
 DOMINATED = 1e-4  # of a user's tasks: an answer within the tolerated gap may leave less than this unused
 
 
-def note_if_dominated(program: Program, answer: Answer, settings: Settings) -> Answer:
+def note_if_dominated(program: Program, answer: JudgedPoint, settings: Settings) -> JudgedPoint:
     """The answer, with a note if a user could run more tasks while no other runs fewer."""
     if not isinstance(answer.evidence, Tangents):
         return answer

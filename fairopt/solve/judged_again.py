@@ -14,7 +14,7 @@ from fairopt.errors import FairoptError
 from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.proof.evidence.kinds import restored
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.threads import one_thread
 from fairopt.solve.bundles import proposal_of
@@ -88,7 +88,7 @@ def _is_entry(evidence: Any) -> bool:
     return bool(evidence) and bool(evidence[0]) and "kind" in evidence[0]
 
 
-def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:
+def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, JudgedPoint]] | None:
     """The divisible answer saved with whole tasks; None if its evidence does not prove it."""
     program = Program(part, policy.objective, policy.constraints)
     if program.empty:
@@ -102,7 +102,7 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
     return [(program, found)] if found.ok else None
 
 
-def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> JudgedPoint:
     """The tasks of an allocation, judged by its saved evidence, if any."""
     try:
         kept = restored(program, evidence[0], solver, given.policy.constraints) if evidence and evidence[0] else None
@@ -111,6 +111,6 @@ def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: s
         return gate.nothing(program, method)
 
 
-def _judge_at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
+def _judge_at(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> JudgedPoint:
     """The tasks of an allocation, judged by evidence."""
     return gate.judge(program, Proposal(method, program.gather(given.tasks_by_server), evidence, solver))

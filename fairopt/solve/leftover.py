@@ -9,7 +9,7 @@ from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible
 from fairopt.proof import gate
 from fairopt.proof.evidence.solved import Solved
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
@@ -24,7 +24,7 @@ from fairopt.solve.settings import Settings
 STEEP = 2  # alpha above which large shares hardly count in the objective
 
 
-def distribute_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
+def distribute_leftover(program: Program, answer: JudgedPoint, settings: Settings) -> JudgedPoint:
     """Distribute the capacity that a solver left unused (Proposition 7.11); the gate judges the new point."""
     objective = program.objective
     shares = tuple(dict.fromkeys(objective.share_blocks()))

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.evidence.fewer_rows import FewerRows
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Indices
 from fairopt.runtime.clock import check
@@ -81,9 +81,11 @@ def solve_with_rows(program: Program, settings: Settings) -> Proposals:
             return
 
 
-def _by_fast_methods(program: Program, settings: Settings) -> Generator[Proposal, Answer | None, Answer | None]:
+def _by_fast_methods(
+    program: Program, settings: Settings
+) -> Generator[Proposal, JudgedPoint | None, JudgedPoint | None]:
     """The proposals of fast methods that are exact under all rows; returns the last answer."""
-    answer: Answer | None = None
+    answer: JudgedPoint | None = None
     for method in filter(is_fast, TABLE):
         if method.is_asked(settings) and method.applies(program, settings):
             check(f"the method {method.name}")

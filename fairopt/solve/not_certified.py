@@ -16,7 +16,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.proof.conic import MATRICES, has_matrices
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.runtime.clock import FIX, Clock, current
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.problem import natural_problem
@@ -43,7 +43,7 @@ def no_method(program: Program, settings: Settings) -> OutOfDomain:
     )
 
 
-def refuse_if_starved(program: Program, answer: Answer, settings: Settings) -> Answer:
+def refuse_if_starved(program: Program, answer: JudgedPoint, settings: Settings) -> JudgedPoint:
     """The answer; `OutOfDomain` if the constraints leave a number of the objective nothing (`refuse_starved`)."""
     refuse_starved(program, answer.tasks if answer.ok else None)
     return answer

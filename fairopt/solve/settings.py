@@ -6,12 +6,12 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 
-Proposals = Generator[Proposal, Answer | None, None]  # the gate's answer to each proposal is sent back
+Proposals = Generator[Proposal, JudgedPoint | None, None]  # the gate's answer to each proposal is sent back
 
 
 @dataclass(frozen=True)

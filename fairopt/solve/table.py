@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairopt.instance.validation import distinct
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import MOVED
 from fairopt.runtime.lazy import later
 from fairopt.solve.form import solvers
@@ -30,12 +30,12 @@ ROUGH = 1e-10  # violation of a constraint: a tenth of a percent of the 1e-7 tha
 MOST_ROWS = 200_000  # of constraints with many rows: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
 
-def uncertified(answer: Answer) -> bool:
+def uncertified(answer: JudgedPoint) -> bool:
     """Whether another method is tried after an answer."""
     return not answer.ok
 
 
-def doubtful(answer: Answer) -> bool:
+def doubtful(answer: JudgedPoint) -> bool:
     """Whether an answer is not certified, or is of cone programs and rough.
 
     Rounding may move its levels, or it misses a constraint by a part of what earlier tiers leave, about 1e-7.
@@ -57,7 +57,7 @@ class Method:
     applies : callable
         Of a `Program` and `Settings`: whether the method is exact for it. Quick.
     solve : callable
-        Of the same: a generator of `Proposal`s. Each is judged, and the `Answer` is sent back. One that proposes
+        Of the same: a generator of `Proposal`s. Each is judged, and the `JudgedPoint` is sent back. One that proposes
         nothing counts as one that does not apply.
     under : tuple of str, optional
         The values of ``method=``, beside "auto", under which it is tried; default: its name.
@@ -74,7 +74,7 @@ class Method:
     reduces : bool, optional
         Whether it asks the table for answers to other programs of the same policy: then its own need no `PASSES`.
     due : callable, optional
-        Whether it is tried after the best `Answer` so far.
+        Whether it is tried after the best `JudgedPoint` so far.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Method:
     of_bundles: bool = False
     above_base: bool = False
     reduces: bool = False
-    due: Callable[[Answer], bool] = uncertified
+    due: Callable[[JudgedPoint], bool] = uncertified
 
     def is_asked(self, settings: Settings) -> bool:
         """Whether a call asks for it."""
@@ -106,8 +106,8 @@ class Method:
 class Pass:
     """What is done to the answer of a program before it is returned: ``change`` returns it, or a better one."""
 
-    applies: Callable[[Any, Answer, Settings], bool]
-    change: Callable[[Any, Answer, Settings], Answer]
+    applies: Callable[[Any, JudgedPoint, Settings], bool]
+    change: Callable[[Any, JudgedPoint, Settings], JudgedPoint]
 
 
 TABLE: list[Method] = []

@@ -30,7 +30,7 @@ from fairopt.proof.evidence.levels import LevelDuals
 from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
 from fairopt.proof.evidence.prices import LevelPrices, UserPrices
 from fairopt.proof.feasibility import relative_violation
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.level_bounds import LevelDual
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.cluster import alpha_fair
@@ -192,7 +192,7 @@ ONE_POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 TWO_SERVERS = fo.Instance([[1, 4], [3, 1]], [[9, 18], [10, 20]])
 
 
-def of_the_same_evidence(a: fo.Allocation, objective: fo.Objective) -> Answer:
+def of_the_same_evidence(a: fo.Allocation, objective: fo.Objective) -> JudgedPoint:
     """What the gate says of an allocation's tasks under another objective, by the same numbers as evidence."""
     program, held = Program(a.instance, objective, a.policy.constraints), a.evidence[0]
     if held["kind"] == "prices":  # in units of the objective
@@ -979,7 +979,7 @@ def test_no_number_that_is_not_finite_reaches_a_certificate(name: str, monkeypat
     proposed: list[tuple[Program, Proposal]] = []
     honest = gate.judge
 
-    def kept(program: Any, proposal: Proposal) -> gate.Answer:
+    def kept(program: Any, proposal: Proposal) -> gate.JudgedPoint:
         if proposal.tasks is not None:
             proposed.append((program, replace(proposal, tasks=proposal.tasks.copy())))
         return honest(program, proposal)

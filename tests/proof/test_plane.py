@@ -22,7 +22,7 @@ from fairopt.solve import as_saved
 from fairopt.solve.form.program import Program
 
 
-def judged(a: fo.Allocation, tasks: list[float]) -> gate.Answer:
+def judged(a: fo.Allocation, tasks: list[float]) -> gate.JudgedPoint:
     """Other tasks on one pool, judged by the evidence of an answer."""
     program = Program(a.instance, a.policy.objective, a.policy.constraints)
     (kept,) = a.evidence

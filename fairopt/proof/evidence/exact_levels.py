@@ -32,9 +32,9 @@ from fairopt.runtime.arrays import Float
 from fairopt.solve.form.program import Program
 
 Entry = tuple[int, int, str]
-Row = tuple[int, int]  # a server and a resource
+Place = tuple[int, int]  # a server and a resource
 Amounts = dict[tuple[int, int], Fraction]  # by user and server
-Prices = dict[Row, Fraction]
+Prices = dict[Place, Fraction]
 Charges = dict[int, Fraction]  # multipliers of further rows, by row
 
 

@@ -21,8 +21,8 @@ from fairopt.policy import Policy
 from fairopt.properties.exact.pool import tasks_within
 from fairopt.runtime.arrays import Float
 
-Row = list[Fraction]
-Table = list[Row]
+Vector = list[Fraction]
+Table = list[Vector]
 
 MEASURED = ("pareto", "sharing-incentive", "envy-free")
 ZERO, ONE = Fraction(0), Fraction(1)
@@ -101,7 +101,7 @@ class ExactJudge:
         scale = self.weights[j] / self.weights[k]
         return self.most(j, {s: scale * tasks_within(self.held(k, s), self.demands[j][s]) for s in self.open[j]})
 
-    def held(self, k: int, s: int) -> Row:
+    def held(self, k: int, s: int) -> Vector:
         """What a user holds on a server."""
         if self.answer.given_bundles is not None:
             return [Fraction(float(v)) for v in self.answer.given_bundles[k, s]]
@@ -134,7 +134,7 @@ class ExactJudge:
         return [None if np.isinf(t) else Fraction(t) for t in self.instance.task_limits.tolist()]
 
     @cached_property
-    def weights(self) -> Row:
+    def weights(self) -> Vector:
         """Weights."""
         return [Fraction(w) for w in self.instance.weights.tolist()]
 
@@ -167,13 +167,13 @@ class ExactJudge:
         ]
 
     @cached_property
-    def slices(self) -> Row:
+    def slices(self) -> Vector:
         """What each user would have on its own slice."""
         total = sum(self.weights, ZERO)
         return [self.most(j, {s: w / total * t for s, t in self.alone[j].items()}) for j, w in enumerate(self.weights)]
 
     @cached_property
-    def has(self) -> Row:
+    def has(self) -> Vector:
         """What each user has."""
         return [sum(map(Fraction.__mul__, x, c), ZERO) for x, c in zip(self.tasks, self.worth, strict=True)]
 

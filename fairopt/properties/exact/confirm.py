@@ -40,7 +40,7 @@ from fairopt.properties.uncertainty import error_bound
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.solvers import CONE_CHAIN, installed
 
-Row = list[Fraction]
+Vector = list[Fraction]
 
 WIDTH = Fraction(1, 10**50)  # relative, of coefficients
 ROOTS = Fraction(1, 10**25)  # relative error of results computed to fifty digits
@@ -205,7 +205,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
-def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, str]:
+def coefficients_of(share: Share, instance: Instance) -> tuple[Vector, Fraction, str]:
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
     if not share.states_exactly:
         return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
@@ -262,7 +262,7 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     return None
 
 
-def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | None = None) -> ExactAnswer:
+def _exact(pool: ExactPool, tasks: Vector, part: Fraction, bundles: list[Vector] | None = None) -> ExactAnswer:
     """An answer with an error relative to the tasks that each user could run alone."""
     held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
     return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])

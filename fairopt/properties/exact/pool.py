@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import ROUNDING
 
-Row = list[Fraction]
+Vector = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
 CLOSE = Decimal(10) ** -35  # its tolerance
@@ -31,9 +31,9 @@ MOST_CORNERS = 20_000  # combinations of constraints tried for the vertices of a
 class ExactPool:
     """An instance on one pool, in fractions equal to its floats."""
 
-    demands: list[Row]
-    capacities: Row
-    weights: Row
+    demands: list[Vector]
+    capacities: Vector
+    weights: Vector
     limits: list[Fraction | None]
 
     @classmethod
@@ -45,13 +45,13 @@ class ExactPool:
         return cls(demands, total, [Fraction(float(w)) for w in instance.weights], limits)
 
     @property
-    def ratios(self) -> list[Row]:
+    def ratios(self) -> list[Vector]:
         """Demands over capacities; 0 where nothing is needed."""
         return [
             [d / c if d else Fraction(0) for d, c in zip(row, self.capacities, strict=True)] for row in self.demands
         ]
 
-    def leftover(self, tasks: Sequence[Fraction]) -> Row:
+    def leftover(self, tasks: Sequence[Fraction]) -> Vector:
         """Units of each resource that tasks leave over."""
         used = [
             sum((x * d[i] for x, d in zip(tasks, self.demands, strict=True)), Fraction(0))
@@ -64,9 +64,9 @@ class ExactPool:
 class ExactAnswer:
     """Tasks and bundles of all users, and bounds on the errors of tasks, in fractions."""
 
-    tasks: Row
-    bundles: list[Row]
-    error: Row
+    tasks: Vector
+    bundles: list[Vector]
+    error: Vector
 
     def least(self, j: int) -> Fraction:
         """A lower bound on a user's tasks."""
@@ -76,7 +76,7 @@ class ExactAnswer:
         """An upper bound on a user's tasks."""
         return self.tasks[j] + self.error[j]
 
-    def held(self, j: int) -> Row:
+    def held(self, j: int) -> Vector:
         """A lower bound on a user's bundle."""
         part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
         return [b * part for b in self.bundles[j]]
@@ -93,7 +93,7 @@ def own_slice(pool: ExactPool, j: int) -> Fraction:
     return cut(part * tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
 
 
-def tasks_within(bundle: Row, demands: Row) -> Fraction:
+def tasks_within(bundle: Vector, demands: Vector) -> Fraction:
     """Tasks that fit on a bundle."""
     return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
 
@@ -103,7 +103,7 @@ def cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
     return tasks if limit is None else min(tasks, limit)
 
 
-def leximin(pool: ExactPool, per_task: Row) -> Row:
+def leximin(pool: ExactPool, per_task: Vector) -> Vector:
     """Tasks of the leximin of ``c_j x_j / w_j``: all levels rise until a resource is full or a limit is met."""
     n, m = len(pool.demands), len(pool.capacities)
     speed = [w / c for w, c in zip(pool.weights, per_task, strict=True)]
@@ -122,10 +122,10 @@ def leximin(pool: ExactPool, per_task: Row) -> Row:
     return tasks
 
 
-def max_sum(pool: ExactPool, coefficients: Row) -> list[Row] | None:
+def max_sum(pool: ExactPool, coefficients: Vector) -> list[Vector] | None:
     """All vertices that maximise ``sum c_j x_j``; None if there are too many candidates."""
     n = len(pool.demands)
-    rows: list[tuple[Row, Fraction]] = [
+    rows: list[tuple[Vector, Fraction]] = [
         ([d[i] for d in pool.demands], c) for i, c in enumerate(pool.capacities) if any(d[i] for d in pool.demands)
     ]
     unit = [[Fraction(int(j == k)) for k in range(n)] for j in range(n)]
@@ -134,7 +134,7 @@ def max_sum(pool: ExactPool, coefficients: Row) -> list[Row] | None:
     if comb(len(rows), n) > MOST_CORNERS:
         return None
     best = Fraction(-1)
-    corners: list[Row] = []
+    corners: list[Vector] = []
     for chosen in combinations(rows, n):
         x = solve_equations([r for r, _ in chosen], [b for _, b in chosen])
         if x is None or min(x) < 0 or min(pool.leftover(x)) < 0:
@@ -149,7 +149,7 @@ def max_sum(pool: ExactPool, coefficients: Row) -> list[Row] | None:
     return corners
 
 
-def alpha_fair(pool: ExactPool, per_task: Row, alpha: float, near: Sequence[float]) -> Row | None:
+def alpha_fair(pool: ExactPool, per_task: Vector, alpha: float, near: Sequence[float]) -> Vector | None:
     """Tasks of weighted alpha-fairness to thirty digits, alpha > 0, or None if Newton's method does not converge.
 
     ``near`` is a starting point. The result satisfies the optimality conditions: at prices ``p`` of the full resources
@@ -163,7 +163,7 @@ def alpha_fair(pool: ExactPool, per_task: Row, alpha: float, near: Sequence[floa
             return None
 
 
-def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[float]) -> Row | None:
+def _alpha_fair(pool: ExactPool, per_task: Vector, alpha: Decimal, near: Sequence[float]) -> Vector | None:
     g = [[_decimal(v) for v in row] for row in pool.ratios]
     limits = [None if limit is None else _decimal(limit) for limit in pool.limits]
     scale = [
@@ -228,7 +228,7 @@ def _newton(
     return None
 
 
-def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
+def mlf_drs(pool: ExactPool, growth: str) -> list[Vector]:
     """Bundles of MLF-DRS (Hamzeh et al. 2019, Algorithm 1)."""
     dominant = _dominant(pool)
     held = [[Fraction(0)] * len(pool.capacities) for _ in pool.demands]
@@ -247,7 +247,7 @@ def mlf_drs(pool: ExactPool, growth: str) -> list[Row]:
     return held
 
 
-def ffmra(pool: ExactPool, units: str) -> list[Row]:
+def ffmra(pool: ExactPool, units: str) -> list[Vector]:
     """Bundles of FFMRA, which H-FFMRA is on one pool (Hamzeh et al. 2021, section IV)."""
     dominant, users = _dominant(pool), range(len(pool.demands))
     sizes = pool.ratios if units == "share" else pool.demands
@@ -299,7 +299,7 @@ def _dominant(pool: ExactPool) -> list[int]:
     return [next(i for i, ratio in enumerate(row) if ratio >= v) for row, v in zip(pool.ratios, least, strict=True)]
 
 
-def _bases(pool: ExactPool, dominant: list[int], i: int) -> Row:
+def _bases(pool: ExactPool, dominant: list[int], i: int) -> Vector:
     """The larger of request and fair share of users for whom resource i is dominant, the smaller of others."""
     fair = pool.capacities[i] / len(pool.demands)
     return [max(fair, d[i]) if dominant[j] == i else min(fair, d[i]) for j, d in enumerate(pool.demands)]

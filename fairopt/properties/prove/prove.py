@@ -30,7 +30,7 @@ from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.names import MEANING, property_name, require_whole, texts, when_late
 from fairopt.properties.prove.assumptions import degree_of, require_consistent, seems_alike
 from fairopt.properties.prove.proof import Proof, ProofReport
-from fairopt.properties.prove.provers import Answer, answers, require
+from fairopt.properties.prove.provers import Reply, answers, require
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.within import judged
@@ -286,7 +286,7 @@ class _Attempt:
             self.tried.append(f"stopped after {self.clock.time_limit:g} seconds")
         return ()
 
-    def _settles(self, answer: Answer, question: Question) -> bool:
+    def _settles(self, answer: Reply, question: Question) -> bool:
         """Whether an answer proves the property or gives a witness."""
         query = answer.query
         if answer.answer == "unsat" and query.users in (None, question.users):

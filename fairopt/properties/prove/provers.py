@@ -26,7 +26,7 @@ PROCESS = Path(__file__).with_name("prover_process.py")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """A prover's answer to a statement: ``unsat``, ``sat`` with the values of a solution, or ``unknown`` and why."""
 
     query: Query
@@ -43,7 +43,7 @@ def require(prover: str) -> None:
 
 def answers(
     queries: Iterable[Query], prover: str, seconds: float, pause: float = math.inf
-) -> Generator[Answer | None, None, None]:
+) -> Generator[Reply | None, None, None]:
     """Answers of a prover as they come, as many processes at a time as there are processors, for up to ``seconds``.
 
     None is yielded after each ``pause`` seconds without an answer. Closing the generator kills the processes.
@@ -51,7 +51,7 @@ def answers(
     end = time.perf_counter() + seconds
     left, running = list(queries), set[subprocess.Popen[str]]()
     waiting = len(left)
-    done: queue.Queue[Answer] = queue.Queue()
+    done: queue.Queue[Reply] = queue.Queue()
     try:
         while waiting:
             while left and len(running) < PROCESSES:
@@ -70,7 +70,7 @@ def answers(
             process.kill()
 
 
-def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done: queue.Queue[Answer]) -> None:
+def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done: queue.Queue[Reply]) -> None:
     """Start a process for a statement, and a thread that waits for it."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as text:
         text.write(query.text)
@@ -90,10 +90,10 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
         running.discard(process)
         if process.returncode:
             why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
-            done.put(Answer(query, "unknown", why=why))
+            done.put(Reply(query, "unknown", why=why))
             return
         result = json.loads(out)
         values = {name: Fraction(value) for name, value in result.get("values", {}).items()}
-        done.put(Answer(query, result["answer"], values))
+        done.put(Reply(query, result["answer"], values))
 
     threading.Thread(target=wait, daemon=True).start()

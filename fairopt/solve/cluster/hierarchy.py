@@ -48,7 +48,7 @@ NEARLY_WHOLE = 16 * float(np.finfo(float).eps)  # relative: what rounding alone 
 MAX_ROWS_PER_LEAF = 10  # rows per leaf: at most 1 was needed
 
 # prices by server and resource, then of limits of the instance (None and their index), then by team and resource
-Row = list[tuple[int | str | None, int, float]]
+Terms = list[tuple[int | str | None, int, float]]
 
 
 class Filled(NamedTuple):
@@ -83,7 +83,7 @@ def fill(
         table = _on_one(instance, tree, made.run())
         return Filled(table, entry | {"states": tree.entries(made), "events": tree.events(made, known)})
     programs = _Placements(instance, known, tree, forest, clock)
-    rows: list[Row] = []
+    rows: list[Terms] = []
     if (over := programs.place(np.array(forest.starts))[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
@@ -187,7 +187,7 @@ class _Placements:
         self.basis: tuple[Indices, Indices] | None = None
         self.simplex = Simplex()
 
-    def _run(self, costs: Float, top: float, low: Float, high: Float, near: float = 0.0) -> tuple[Float, Row]:
+    def _run(self, costs: Float, top: float, low: Float, high: Float, near: float = 0.0) -> tuple[Float, Terms]:
         """Columns and prices of a program in which leaves hold shares between two bounds; floors but for a part."""
         rows = self.room_of.size
         columns = np.full(len(costs), np.inf)
@@ -213,7 +213,7 @@ class _Placements:
         """Whether some floor is not reached at shares of leaves."""
         return bool((self.ratios @ (held / self.mu) * (1 + TIE) < 1).any())
 
-    def place(self, tasks: Float) -> tuple[float, Row, Float]:
+    def place(self, tasks: Float) -> tuple[float, Terms, Float]:
         """By how much tasks of leaves exceed capacities at best, a row that shows it, and tasks by user and server."""
         held = tasks * self.mu
         costs = np.zeros(self.matrix.shape[1])
@@ -229,7 +229,7 @@ class _Placements:
         over = feasibility(self.instance, table)
         return float(values[-1]), row, table if over < VIOLATION_TOLERANCE / 2 else table / (1.0 + over)
 
-    def room(self, tasks: Float, waiting: Indices) -> tuple[list[list[float]], Row | None]:
+    def room(self, tasks: Float, waiting: Indices) -> tuple[list[list[float]], Terms | None]:
         """A placement in which waiting leaves have more tasks; or a row that shows that some have no room."""
         held = tasks * self.mu
         mean, left, rounds = np.zeros(self.matrix.shape[1]), waiting, 0
@@ -256,7 +256,7 @@ class _Placements:
         listed = zip(self.users[user].tolist(), server.tolist(), tasks_of.tolist(), strict=True)
         return [[j, s, x] for j, s, x in listed], None
 
-    def costs(self, row: Row) -> tuple[list[float], float]:
+    def costs(self, row: Terms) -> tuple[list[float], float]:
         """What a task of each leaf costs at prices, relative to the worth of all, and what floors are worth."""
         prices, earnings, floor = np.zeros(self.room_of.shape), np.zeros(len(self.users)), 0.0
         charged, limited = np.zeros(len(self.user)), 0.0
@@ -280,12 +280,12 @@ class _Placements:
         costs = np.where(least - earnings > TIE * earnings, least - earnings, 0.0) / worth
         return costs.tolist(), floor / worth
 
-    def _row(self, prices: Float, floors: Float, limits: Float) -> Row:
+    def _row(self, prices: Float, floors: Float, limits: Float) -> Terms:
         """Prices of whole capacities, floors and limits as prices per unit, without noise."""
         least = NO_PRICE * max(of.max(initial=0.0) for of in (prices, floors, limits))
         kept, m = np.flatnonzero(prices > least), self.instance.n_resources
         per_unit = prices[kept] / self.room_of.ravel()[kept]
-        row: Row = [(int(k) // m, int(k) % m, float(p)) for k, p in zip(kept, per_unit, strict=True)]
+        row: Terms = [(int(k) // m, int(k) % m, float(p)) for k, p in zip(kept, per_unit, strict=True)]
         limited = np.flatnonzero((limits > least) & (self.amounts > 0)).tolist()  # no pair is in a limit of 0
         row += [(None, k, float(limits[k] / self.amounts[k])) for k in limited]
         units = self.floor * self.instance.total_capacities[[i for _, i in self.floors]]

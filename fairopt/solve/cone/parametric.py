@@ -33,7 +33,7 @@ from fairopt.proof import plane_bound as plane
 from fairopt.proof.evidence.prices import UserPrices
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.evidence.tangents import Tangents
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits
@@ -79,12 +79,12 @@ def solve_parametric(program: Program, settings: Settings) -> Proposals:
     solve = partial(ask, settings=settings)
     objective = program.term.measure
 
-    def solved(other: Objective) -> tuple[Program, Answer]:
+    def solved(other: Objective) -> tuple[Program, JudgedPoint]:
         """Another objective's answer under the same constraints."""
         subprogram = Program(program.given, other, program.constraints)
         return subprogram, solve(subprogram)
 
-    def largest_sum() -> tuple[Program, Answer]:
+    def largest_sum() -> tuple[Program, JudgedPoint]:
         """The largest sum, by prices if possible: it is only a bound, so ties need not be resolved."""
         subprogram = Program(program.given, Total(objective.share), program.constraints)
         if settings.solver is None and prices_on_servers(subprogram) and subprogram.marginal is not None:
@@ -94,7 +94,7 @@ def solve_parametric(program: Program, settings: Settings) -> Proposals:
         return subprogram, solve(subprogram)
 
     total, largest = largest_sum()
-    ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
+    ends: list[tuple[Program, JudgedPoint] | None] = [(total, largest), None]
     starts = [largest.tasks]
     # without lower bounds the smallest sum is 0, which needs no program
     if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
@@ -124,7 +124,7 @@ def solve_parametric(program: Program, settings: Settings) -> Proposals:
     yield from by_chain(settings, propose, "parametric", linear=False)
 
 
-def _proposal(answer: Answer) -> Proposal:
+def _proposal(answer: JudgedPoint) -> Proposal:
     """The proposal that an answer judged."""
     return Proposal(answer.method, answer.tasks, answer.evidence, answer.solver)
 
@@ -144,7 +144,7 @@ class _Search:
         program: Program,
         solver: str,
         settings: Settings,
-        ends: Sequence[tuple[Program, Answer] | None],
+        ends: Sequence[tuple[Program, JudgedPoint] | None],
         starts: Sequence[Float],
     ) -> None:
         self.program, self.solver, self.settings = program, solver, settings

@@ -22,7 +22,7 @@ from fairopt.proof import gate
 from fairopt.proof.determined import determined
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
-from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
+from fairopt.proof.gate import BY_LEXIMIN, OPEN, JudgedPoint
 from fairopt.proof.inside_teams import InsideTeams
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
 from fairopt.proof.proposal import Proposal
@@ -41,7 +41,7 @@ def team_share(objective: Objective) -> OfTeam | None:
     return team if objective.is_known and isinstance(team, OfTeam) else None
 
 
-def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> Answer:
+def split_inside_teams(program: Program, answer: JudgedPoint, settings: Settings) -> JudgedPoint:
     """The answer with the totals of teams split by leximin of the members' shares, and a note."""
     team = team_share(program.objective)
     if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
@@ -81,7 +81,7 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     return replace(after, tried=answer.tried, note=note)
 
 
-def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:
+def _prices(bounds: NumberBounds, answer: JudgedPoint, tasks: Float) -> Iterator[NumberDual]:
     """Prices of rows and totals at the answer: those of its levels, or of capacities with what a total then costs."""
     if isinstance(answer.evidence, NumberLevels):
         yield from answer.evidence.duals

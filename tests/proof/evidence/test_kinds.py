@@ -57,7 +57,7 @@ def test_a_kind_of_ones_own_is_judged_saved_and_loaded_by_a_line_of_the_table(
     instance, policy = fo.Instance([[2, 1], [4, 1]], [8, 9]), fo.Policy(fo.Total(TASKS))
     program = Program(instance, policy.objective, ())
 
-    def judged(tasks: list[float], least: float) -> gate.Answer:
+    def judged(tasks: list[float], least: float) -> gate.JudgedPoint:
         return gate.judge(program, Proposal("by hand", np.array(tasks), DearestResource(program, least)))
 
     assert judged([4.0, 0.0], 2.0).gap == 0 and judged([3.0, 0.5], 2.0).gap == pytest.approx(1 / 8)
@@ -122,7 +122,7 @@ def parts(value: Any) -> Iterator[Any]:
 def test_no_evidence_holds_an_expression(policy: fo.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     judge, judged = gate.judge, list[Any]()
 
-    def kept(program: Program, proposal: Proposal) -> gate.Answer:
+    def kept(program: Program, proposal: Proposal) -> gate.JudgedPoint:
         judged.append(proposal.evidence)
         return judge(program, proposal)
 
@@ -184,7 +184,7 @@ def test_evidence_holds_nothing_that_can_be_called(
 ) -> None:
     judge, judged = gate.judge, list[Any]()
 
-    def kept(program: Program, proposal: Proposal) -> gate.Answer:
+    def kept(program: Program, proposal: Proposal) -> gate.JudgedPoint:
         judged.append(proposal.evidence)  # as the method gave it, before it is measured
         before = [type(one) for one in all_held(proposal.evidence, set()) if callable(one)]
         assert before == []

@@ -15,7 +15,7 @@ from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
 from fairopt.instance.parts import taking_part
 from fairopt.proof import dual_bound, lagrangian
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.server_bounds import LevelUnits
 from fairopt.runtime.clock import Clock
 from fairopt.solve.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
@@ -38,7 +38,9 @@ OBJECTIVES = {
 }
 
 
-def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> tuple[Answer, np.ndarray]:
+def solved(
+    instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint
+) -> tuple[JudgedPoint, np.ndarray]:
     """The certified answer, and tasks by user and server."""
     program = Program(instance, objective, constraints)
     assert applies(program)

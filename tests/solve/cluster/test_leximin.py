@@ -24,7 +24,7 @@ import fairopt as fo
 from fairopt.proof import gate
 from fairopt.proof import level_bounds as proofs_of_levels
 from fairopt.proof.evidence.levels import LevelDuals
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.clock import Clock, Late
 from fairopt.solve import levels_in_fractions
@@ -40,7 +40,7 @@ from fairopt.solve.table import TABLE
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
 
-def judged(filling: server_leximin._LevelsOnServers) -> Answer:
+def judged(filling: server_leximin._LevelsOnServers) -> JudgedPoint:
     """The answer of the gate to the present tasks."""
     evidence = LevelDuals(filling.holdings(), prices=filling.prices)
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
@@ -52,7 +52,7 @@ def levels_apply(program: Program) -> bool:
 
 def answered(
     instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint, merge: bool = True
-) -> tuple[Answer, np.ndarray]:
+) -> tuple[JudgedPoint, np.ndarray]:
     """The answer, and each user's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
     assert levels_apply(program), "'levels' does not apply"
@@ -61,7 +61,7 @@ def answered(
     return answer, share.coefficients(instance) * tasks / instance.weights
 
 
-def programs(answer: Answer) -> int:
+def programs(answer: JudgedPoint) -> int:
     return int(answer.tried[-1].status.split("(")[1].split()[0])
 
 

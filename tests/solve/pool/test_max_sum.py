@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.errors import Infeasible
-from fairopt.proof.gate import Answer
+from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.pool_gaps import total_sums
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
@@ -41,7 +41,7 @@ def applies(program: Program) -> bool:
     return any(method.name == "linear" and method.applies(program, Settings()) for method in TABLE)
 
 
-def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
+def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> JudgedPoint:
     """The answer of the method."""
     program = Program(instance, objective, constraints)
     assert applies(program), "'linear' does not apply"
@@ -103,7 +103,7 @@ def by_highs(program: Program, share: fo.Share) -> float:
     return -float(found.fun) * unit
 
 
-def assert_right(answer: Answer, value: float, tolerance: float = 1e-12) -> None:
+def assert_right(answer: JudgedPoint, value: float, tolerance: float = 1e-12) -> None:
     """Certified, within capacities to the last digit, and as large as it can be."""
     assert answer.ok and answer.violation == 0
     assert answer.gap <= tolerance

@@ -15,7 +15,7 @@ from fairopt.io.notes import Arguments
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.readers import OWN, Document, Reader, function_of, readers, usual_name
 from fairopt.io.text_files import DASH, about, is_path
-from fairopt.runtime.extensions import READERS, broken, looks_like, missing
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, installed, looks_like, missing
 from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> No
             known = readers()
             takers = " and ".join(dict.fromkeys(one.name for one in known if name in one.takes))
             if not takers:
-                every = [*_GENERAL, *dict.fromkeys(of.name for one in known for of in one.options)]
+                if name in OF_ITS_OPTIONS and not installed():
+                    raise missing(f"the option {name!r}")
+                every = dict.fromkeys([*_GENERAL, *(of.name for one in known for of in one.options)])
                 raise InvalidInstance(f"{name!r} is no option of a reader; {nearest(name, every)}")
             raise InvalidInstance(
                 f"{name!r} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"

@@ -97,7 +97,7 @@ def loaded(group: str) -> Iterator[tuple[str, Any]]:
     for name, point in points(group).items():
         try:
             yield name, point.load()
-        except Exception as error:  # of somebody else's code
+        except (Exception, SystemExit) as error:  # of somebody else's code
             _BROKEN[group, name] = f"{name} of {point.value} breaks: {error!r}"
             logging.getLogger("fairopt").warning("%s %s", group, _BROKEN[group, name])
 

@@ -15,7 +15,7 @@ from fairopt.io.notes import Arguments
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.readers import OWN, Document, Reader, function_of, readers, usual_name
 from fairopt.io.text_files import DASH, about, is_path
-from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, installed, looks_like, missing
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, clusters_found, installed, looks_like, missing
 from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _with_hint(place: Path) -> Iterator[None]:
 def _refuse_if_missing(names: Sequence[str], what: str, also_by_ending: bool = False) -> None:
     """Raise the error that names the distribution which reads such files or documents, if it is missing or broken."""
     if kind := looks_like(names) or (also_by_ending and looks_like(names, by_ending=True)):
-        if breaks := broken(READERS):
+        if clusters_found() and (breaks := broken(READERS)):
             raise InvalidInstance(f"{what} looks like one of {kind}, whose reader is not there{breaks}")
         raise missing(f"{what} looks like one of {kind}, which")
 

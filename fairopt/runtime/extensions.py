@@ -117,6 +117,11 @@ def installed() -> bool:
     return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in found)
 
 
+def clusters_found() -> bool:
+    """Whether that distribution has readers, even if they break."""
+    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
+
+
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:
     """The kind of some names of files, or keys of a document, if the distribution that reads it is not installed."""
     known, names = OF_ITS_ENDINGS if by_ending else OF_ITS_READERS, [*names]

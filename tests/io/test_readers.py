@@ -204,6 +204,13 @@ def test_files_of_clusters_name_the_distribution_that_is_missing(installed: Any,
         fo.read(tmp_path / name)
 
 
+def test_the_missing_distribution_is_named_whatever_else_breaks(installed: Any, tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text('{"kind": "NodeList", "items": []}')
+    installed(strangers=ImportError("no module"))
+    with pytest.raises(MissingExtra, match="needs fairopt-clusters"):
+        fo.read(tmp_path / "nodes.json")
+
+
 def test_tables_beside_a_file_whose_reader_breaks_are_refused(
     installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ hello = others.hello
 bye = others.functions:bye
 broken = others.broken
 empty = others.functions
+odd = others.functions:odd
+exits = others.exits
 solve = others.broken
 
 [fairopt.policies]
@@ -25,12 +27,15 @@ half = others.functions:half
 
 [fairopt.schedulers]
 first-come = others.functions:FirstCome
+none = others.functions:odd
 
 [fairopt.expositions]
 txt = others.functions:exposition
+bad = others.broken
 
 [fairopt.schemas]
 others = others.schemas
+none = others.functions:odd
 """
 HELLO = """
 import typer
@@ -58,6 +63,10 @@ def bye(name: str = "world") -> None:
     if name == "error":
         raise fo.errors.InvalidBlock("no such name")
     print(f"bye, {name}")
+
+
+def odd(of: set[int] | dict[str, complex]) -> None:
+    """Take what Typer does not."""
 
 
 def half(of: float = 0.5) -> fo.Policy:
@@ -93,6 +102,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     files = {"__init__.py": "", "hello.py": HELLO, "functions.py": FUNCTIONS, "broken.py": "import no_such_module\n"}
+    files["exits.py"] = "raise SystemExit('no')\n"
     for name, text in files.items():
         (package / name).write_text(text)
     (package / "schemas" / "greeting-1.json").write_text('{"title": "fairopt.greeting/1"}')
@@ -112,6 +122,8 @@ def test_help_lists_commands_of_others_and_names_those_that_break(others: Path) 
     assert "hello Greet the users of INPUT." in shown and "bye Say goodbye." in shown
     assert "broken Broken: cannot be loaded from others.broken: ModuleNotFoundError: No module named" in shown
     assert "empty Broken: cannot be loaded from others.functions: TypeError" in shown
+    assert "odd Broken: cannot be loaded from others.functions:odd: AssertionError" in shown
+    assert "exits Broken: cannot be loaded from others.exits: SystemExit: no" in shown
     assert "solve Compute the optimal allocation" in shown  # no other package replaces it
 
 
@@ -135,6 +147,9 @@ def test_a_command_that_breaks_says_what_broke_and_stops_no_other(others: Path) 
     assert broken.returncode == told["exit_code"] == 2 and told["error"] == "InvalidBlock"
     assert told["message"].startswith("'fairopt broken' cannot be loaded from others.broken: ModuleNotFoundError")
     assert run(others, "solve", "pool.json", "-p", "drf").returncode == 0
+    for words in (["audit", "--scheduler", "none"], ["solve", "pool.json", "--metrics", "out.bad"]):
+        done = run(others, *words)
+        assert done.returncode == 2 and done.stderr.startswith("InvalidBlock") and "cannot be loaded" in done.stderr
 
 
 def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others: Path) -> None:
@@ -151,6 +166,11 @@ def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others:
     program = f"import sys; sys.path.append({str(others)!r}); import fairopt as fo; print(fo.report.schema({FORMAT!r}))"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout == "{'title': 'fairopt.greeting/1'}\n"
+    with pytest.raises(subprocess.CalledProcessError) as unknown:
+        subprocess.run(
+            [sys.executable, "-c", program.replace("greeting", "none")], capture_output=True, text=True, check=True
+        )
+    assert "InvalidBlock: no format" in unknown.value.stderr
 
 
 @pytest.mark.parametrize("name", extensions.OF_CLUSTERS[extensions.COMMANDS])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_from_info
 
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED, stoppable
 from fairopt.cli.progress import complain, nothing_shown, show_error
@@ -204,13 +205,18 @@ def _register_other(name: str, point: EntryPoint) -> None:
     """Register a command of another package; in place of one that breaks, a command that says what broke."""
     if name in _registered():
         return
+    before = [*app.registered_commands]
     try:
         found = point.load()
         if name not in _registered():
             if not callable(found):
                 raise TypeError(f"it registers no command {name!r}, and is no function")
             command(name, help=inspect.getdoc(found) or f"From {point.value}.")(found)
-    except Exception as error:  # of somebody else's code
+        for one in app.registered_commands[len(before) :]:  # parameters that Typer cannot take would stop all commands
+            if not getattr(one.callback, "__module__", "").startswith("fairopt.cli."):
+                get_command_from_info(one, pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
+    except (Exception, SystemExit) as error:  # of somebody else's code
+        app.registered_commands[:] = before
         broken = f"cannot be loaded from {point.value}: {type(error).__name__}: {error}"
         _register_failing(name, InvalidBlock(f"'fairopt {name}' {broken}"), f"Broken: {broken}")
 

@@ -159,12 +159,15 @@ def _scheduler(name: str) -> Any:
     """The scheduler of a name, which another package brings; it has ``audit``."""
     known = extensions.points(extensions.SCHEDULERS)
     if name not in known:
-        if name in extensions.OF_CLUSTERS[extensions.SCHEDULERS]:
+        if not known or name in extensions.OF_CLUSTERS[extensions.SCHEDULERS]:
             raise extensions.missing(f"--scheduler {name}")
         raise InvalidBlock(f"--scheduler {name!r} is not known; {nearest(name, known)}")
     try:
         found = known[name].load()
-        return found() if isinstance(found, type) else found
+        made = found() if isinstance(found, type) else found
+        if not callable(getattr(made, "audit", None)):
+            raise TypeError("it has no audit")
+        return made
     except Exception as error:  # of somebody else's code
         raise InvalidBlock(f"--scheduler {name!r} cannot be loaded from {known[name].value}: {error!r}") from error
 

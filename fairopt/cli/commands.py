@@ -294,7 +294,13 @@ def _exposition(path: Path | None, source: str) -> Callable[..., str] | None:
     if not known:
         raise extensions.missing("--metrics")
     files.check_output(path, tuple(f".{name}" for name in known), source)
-    found: Callable[..., str] = known[path.suffix[1:].lower()].load()
+    point = known[path.suffix[1:].lower()]
+    try:
+        found: Callable[..., str] = point.load()
+        if not callable(found):
+            raise TypeError("it is no function")
+    except Exception as error:  # of somebody else's code
+        raise InvalidBlock(f"--metrics {path}: {point.value} cannot be loaded: {error!r}") from error
     return found
 
 

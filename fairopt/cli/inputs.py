@@ -93,7 +93,8 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         "Share also among users whose tasks fit on no server, as if tasks could be split.",
     ),
 }
-_MISSING = () if installed() else OF_ITS_OPTIONS
+_TYPES = {one.name: one.type for reader in (*readers(), *readers_of_jobs()) for one in reader.options}
+_MISSING = () if installed() else tuple(name for name in OF_ITS_OPTIONS if name not in _TYPES)
 
 
 def _option(name: str) -> str:
@@ -127,7 +128,6 @@ def _options_of(known: Iterable[Reader], own: Mapping[str, tuple[Any, str | None
 
 
 _OPTIONS = _options_of(readers(), _TAKEN)
-_TYPES = {one.name: one.type for reader in (*readers(), *readers_of_jobs()) for one in reader.options}
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 

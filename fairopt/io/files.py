@@ -15,7 +15,7 @@ from fairopt.io.notes import Arguments
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.readers import OWN, Document, Reader, function_of, readers, usual_name
 from fairopt.io.text_files import DASH, about, is_path
-from fairopt.runtime.extensions import READERS, broken, looks_like, missing
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, clusters_found, installed, looks_like, missing
 from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> No
             known = readers()
             takers = " and ".join(dict.fromkeys(one.name for one in known if name in one.takes))
             if not takers:
-                every = [*_GENERAL, *dict.fromkeys(of.name for one in known for of in one.options)]
+                if name in OF_ITS_OPTIONS and not installed():
+                    raise missing(f"the option {name!r}")
+                every = dict.fromkeys([*_GENERAL, *(of.name for one in known for of in one.options)])
                 raise InvalidInstance(f"{name!r} is no option of a reader; {nearest(name, every)}")
             raise InvalidInstance(
                 f"{name!r} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"
@@ -162,7 +164,7 @@ def _with_hint(place: Path) -> Iterator[None]:
 def _refuse_if_missing(names: Sequence[str], what: str, also_by_ending: bool = False) -> None:
     """Raise the error that names the distribution which reads such files or documents, if it is missing or broken."""
     if kind := looks_like(names) or (also_by_ending and looks_like(names, by_ending=True)):
-        if breaks := broken(READERS):
+        if clusters_found() and (breaks := broken(READERS)):
             raise InvalidInstance(f"{what} looks like one of {kind}, whose reader is not there{breaks}")
         raise missing(f"{what} looks like one of {kind}, which")
 

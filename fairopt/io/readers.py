@@ -110,6 +110,13 @@ class Reader:
     shown: str = ""
     examples: str = ""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.options, tuple) or not all(isinstance(one, Option) for one in self.options):
+            raise InvalidBlock(f"{self.name!r}: options is {self.options!r}; give a tuple of Option, such as (ONLY,)")
+        for title, files in {"files": self.files, "further": self.further}.items():
+            if not isinstance(files, tuple) or not all(isinstance(names, tuple) for names in files):
+                raise InvalidBlock(f"{self.name!r}: {title} is {files!r}; give the names of each file: (('a.txt',),)")
+
     @property
     def takes(self) -> set[str]:
         """The names of its options."""

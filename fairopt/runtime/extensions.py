@@ -97,7 +97,7 @@ def loaded(group: str) -> Iterator[tuple[str, Any]]:
     for name, point in points(group).items():
         try:
             yield name, point.load()
-        except Exception as error:  # of somebody else's code
+        except (Exception, SystemExit) as error:  # of somebody else's code
             _BROKEN[group, name] = f"{name} of {point.value} breaks: {error!r}"
             logging.getLogger("fairopt").warning("%s %s", group, _BROKEN[group, name])
 
@@ -115,6 +115,11 @@ def installed() -> bool:
     """Whether the readers of that distribution are there, and do not break."""
     found = points(READERS).items()
     return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in found)
+
+
+def clusters_found() -> bool:
+    """Whether that distribution has readers, even if they break."""
+    return any(point.value.startswith("fairopt_clusters.") for point in points(READERS).values())
 
 
 def looks_like(names: Iterable[str], by_ending: bool = False) -> str:

@@ -13,7 +13,7 @@ import pytest
 from test_docs import DOCS, blocks
 
 import fairopt as fo
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra
 from fairopt.io import Arguments, Option, Reader
 from fairopt.io import readers as table
 from fairopt.runtime import extensions
@@ -67,6 +67,36 @@ def test_the_reader_of_the_page_is_found_where_it_is_installed(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert "web" in done.stdout and "note: 1 user was left out (batch)" in done.stderr
+
+
+def test_faults_of_a_reader_are_found_when_it_is_made() -> None:
+    with pytest.raises(InvalidBlock, match=r"'lists': options is Option.*; give a tuple of Option"):
+        Reader("lists", "module:read", Option("scale"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidBlock, match=r"'lists': files is \('names.txt',\); give the names of each file"):
+        Reader("lists", "module:read", files=("names.txt",))  # type: ignore[arg-type]
+
+
+def test_without_clusters_options_of_other_readers_may_have_names_of_theirs(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from fairopt.io import Arguments, Option, Reader\n"
+        "def read(place, users=None):\n"
+        "    return Arguments({'demands': [[1]] * len(users), 'capacities': [4], 'users': users}, (str(place),))\n"
+        "R = Reader('own', read, (Option('users', list, 'X', 'Users.'),), path=lambda p, k: p.suffix == '.own')\n"
+    )
+    (tmp_path / "a.own").write_text("")
+    program = (
+        "from fairopt.runtime import extensions; import own, sys\n"
+        "class Point: name, value, load = 'own', 'own:R', lambda self: own.R\n"
+        "extensions.points = lambda group: {'own': Point()} if group == extensions.READERS else {}\n"
+        "from fairopt.cli import main; main()"
+    )
+    words = ["solve", "a.own", "--users", "web,batch"]
+    done = subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "web" in done.stdout and "batch" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, "--tasks", "mean"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.startswith("MissingExtra: --tasks needs fairopt-clusters")
 
 
 def test_folders_are_known_by_files_and_options_go_to_the_reader_that_takes_them(
@@ -172,6 +202,13 @@ def test_files_of_clusters_name_the_distribution_that_is_missing(installed: Any,
     (tmp_path / name).write_text(text)
     with pytest.raises(MissingExtra, match=rf"{name} looks like one of {kind}, which needs fairopt-clusters"):
         fo.read(tmp_path / name)
+
+
+def test_the_missing_distribution_is_named_whatever_else_breaks(installed: Any, tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text('{"kind": "NodeList", "items": []}')
+    installed(strangers=ImportError("no module"))
+    with pytest.raises(MissingExtra, match="needs fairopt-clusters"):
+        fo.read(tmp_path / "nodes.json")
 
 
 def test_tables_beside_a_file_whose_reader_breaks_are_refused(

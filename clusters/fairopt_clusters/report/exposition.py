@@ -48,8 +48,6 @@ def prometheus(answer: Allocation, *, input_time: float | None = None) -> str:
     ------
     InvalidBlock
         If ``answer`` is not an `Allocation`.
-    MissingExtra
-        Without prometheus-client: ``pip install 'fairopt[metrics]'``.
 
     Examples
     --------

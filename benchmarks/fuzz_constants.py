@@ -109,14 +109,14 @@ class OfAtoms(fo.Objective):
     The kind "required" is a row of a variable of its own.
     """
 
-    parts: tuple[tuple[float, str, float, float, float], ...]
+    atoms: tuple[tuple[float, str, float, float, float], ...]
     constant: float
     kind: str
     drowning: tuple[str, float] = ("", 0.0)
 
     def expression(self, model):
         total = DROWNING[self.drowning[0]][0](model.tasks, self.drowning[1])
-        for factor, atom, rate, inside, added in self.parts:
+        for factor, atom, rate, inside, added in self.atoms:
             total = total + factor * (ATOMS[atom](rate * model.tasks + inside) + added)
         if self.kind == "required":
             value = model.variable(())
@@ -132,13 +132,13 @@ class OfAtoms(fo.Objective):
 
     def plain(self, tasks):
         """The same without the constants that are added, of tasks."""
-        parts = sum(factor * ATOMS[atom](rate * tasks) for factor, atom, rate, _, _ in self.parts)
+        parts = sum(factor * ATOMS[atom](rate * tasks) for factor, atom, rate, _, _ in self.atoms)
         return parts + DROWNING[self.drowning[0]][1](tasks)
 
     def size(self, tasks):
         """The size of the terms that are rounded in it."""
-        values = [abs(float(ATOMS[atom](cp.Constant(rate * tasks)).value)) for _, atom, rate, _, _ in self.parts]
-        sizes = zip(self.parts, values, strict=True)
+        values = [abs(float(ATOMS[atom](cp.Constant(rate * tasks)).value)) for _, atom, rate, _, _ in self.atoms]
+        sizes = zip(self.atoms, values, strict=True)
         return sum(part[0] * (value + part[2] * tasks.sum()) for part, value in sizes)
 
 

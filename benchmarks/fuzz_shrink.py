@@ -152,13 +152,16 @@ def _smaller(block: Any) -> Iterator[Any]:
         for k, tier in enumerate(block.tiers):
             for one in _smaller(tier):
                 yield replace(block, tiers=(*block.tiers[:k], one, *block.tiers[k + 1 :]))
+    if hasattr(block, "atoms"):  # of `fuzz_constants`
+        for k in range(len(block.atoms) if len(block.atoms) > 1 else 0):
+            yield replace(block, atoms=block.atoms[:k] + block.atoms[k + 1 :])
     if hasattr(block, "parts"):
         yield from (part for _, part in block.parts)
     if getattr(block, "share", None) not in (None, fo.Tasks(), fo.DominantShare()):
         yield from (*_changed(block, "share", fo.Tasks()), *_changed(block, "share", fo.DominantShare()))
     for field in fields(block) if is_dataclass(block) else ():
         value = getattr(block, field.name)
-        if isinstance(value, (int, float, tuple)) and field.name not in ("tiers", "parts"):
+        if isinstance(value, (int, float, tuple)) and field.name not in ("tiers", "parts", "atoms"):
             for rounder in _rounder(value):
                 yield from _changed(block, field.name, rounder)
 

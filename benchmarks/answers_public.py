@@ -88,11 +88,6 @@ replay found.json
 replay found.json --json
 replay found.json -p most-tasks --json
 replay cluster.json
-shards demands.npy -c 64 -c 80 -p drf --json
-shards demands.npy -c 64 -c 80 -p fds:alpha=2 --json --out tasks
-shards demands.npy -c 64 -p drf
-shards demands.npy -c a=64 -c 80
-shards demands.npy -c 64 -c 80 -p most-tasks
 convert servers tables
 convert servers tables --force
 convert kube kube.yaml --users namespace --tasks shapes

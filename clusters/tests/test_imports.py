@@ -65,7 +65,9 @@ def test_both_distributions_have_one_version() -> None:
     assert f"fairopt=={fairopt.__version__}" in project["dependencies"]
 
 
-def test_rooms_can_be_called_as_their_verbs() -> None:
+def test_rooms_can_be_called_as_their_verbs(tmp_path: Path) -> None:
+    fairopt.datasets.write(fairopt.datasets.demo(), tmp_path)
+    assert fairopt_clusters.read(tmp_path) == fairopt.datasets.demo()
     answer = fairopt.DRF().allocate(fairopt.datasets.demo())
     assert "web" in str(fairopt_clusters.quotas(answer))
     assert list(fairopt_clusters.report(answer).findings) == ["DRF"]

@@ -1,6 +1,6 @@
 """What other distributions add by entry points, and which of them to install where something is missing.
 
-The groups are those of `GROUPS`. An entry point is loaded when it is needed, and one that breaks stops nothing else.
+An entry point is loaded when it is needed, and one that breaks stops nothing else.
 """
 
 from __future__ import annotations
@@ -16,22 +16,14 @@ from fairopt.errors import MissingExtra
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-READERS, JOBS, EXPOSITIONS = "fairopt.readers", "fairopt.jobs", "fairopt.expositions"
-COMMANDS, POLICIES, SCHEDULERS, SCHEMAS = (
-    "fairopt.commands",
-    "fairopt.policies",
-    "fairopt.schedulers",
-    "fairopt.schemas",
-)
-GROUPS = {
-    READERS: "kinds of files that `fairopt.read` takes",
-    JOBS: "kinds of files of jobs for simulations",
-    EXPOSITIONS: "functions of an answer and input_time, by the ending of the text file that `fairopt solve` writes",
-    COMMANDS: "commands of the command line: modules that register one, or functions",
-    POLICIES: "policies with a short name",
-    SCHEDULERS: "schedulers with a method `audit`, for `fairopt audit`",
-    SCHEMAS: "packages whose folder holds JSON Schemas of what commands print",
-}
+# The groups of entry points, and what is in each.
+READERS = "fairopt.readers"  # kinds of files that `fairopt.read` takes
+JOBS = "fairopt.jobs"  # kinds of files of jobs for simulations
+EXPOSITIONS = "fairopt.expositions"  # functions of an answer and input_time, by the ending of what `solve` writes
+COMMANDS = "fairopt.commands"  # modules that register a command, or functions
+POLICIES = "fairopt.policies"  # policies with a short name
+SCHEDULERS = "fairopt.schedulers"  # schedulers with a method `audit`, for `fairopt audit`
+SCHEMAS = "fairopt.schemas"  # packages whose folder holds JSON Schemas of what commands print
 CLUSTERS = "fairopt-clusters"
 INSTALL = "pip install . ./clusters"  # in a checkout of the repository, as neither distribution is on an index
 OF_CLUSTERS = {  # what that distribution brings, for errors where it is not installed

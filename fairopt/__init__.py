@@ -46,7 +46,8 @@ def __getattr__(name: str) -> Any:
     """A public name, or a module of the package, imported now."""
     if name in public_places(__name__) or name == "__all__":
         return _public(name)
-    if name.startswith("_") or find_spec(f"fairopt.{name}") is None:
+    # an updated checkout may keep folders of caches of packages that moved, which would be found
+    if name.startswith("_") or moved(f"fairopt.{name}") or find_spec(f"fairopt.{name}") is None:
         raise AttributeError(f"module 'fairopt' has no attribute {name!r}{moved(f'fairopt.{name}')}")
     return import_module(f"fairopt.{name}")
 

@@ -20,7 +20,8 @@ import fairopt as fo
 Expression = Any
 UNKNOWN = "?"  # as in `fuzz_verdicts`, which imports this module
 MISSED = 2e-6  # of the unit: an answer that is worse by more is wrong
-NOISE = 1e-9  # of what the objective changes to other points: the tolerance of solvers, also at nearly no tasks
+NOISE = 1e-9  # of what the objective changes to other points: the tolerance of solvers
+FLAT = 1e-6  # of the same: less to half the tasks is the rest of an optimum without tasks, or with none that count
 
 
 def _spread(n: int) -> Any:
@@ -206,7 +207,8 @@ def missed(draw: Draw, answer: Any) -> str:
         changes = [abs(got - value(other)) for other in (parts, 0 * tasks, 0 * tasks + 1, *np.diag(parts))]
         changes = [change for change in changes if np.isfinite(change)]
         # differences within the rounding of values, or the tolerance of solvers, count as none
-        noise = max(1e-13 * objective.size(tasks), NOISE * max(changes, default=0.0))
-        if unit <= noise:  # it is flat, or these are nearly no tasks
+        most = max(changes, default=0.0)
+        noise = max(1e-13 * objective.size(tasks), NOISE * most)
+        if unit <= max(noise, FLAT * most):  # the unit of certificates is then the change to other points
             unit = next((change for change in changes if change > noise), abs(short))
     return "" if short <= MISSED * unit + noise else f"worse: {short:.2e}, {short / unit:.1e} of the unit"

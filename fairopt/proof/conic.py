@@ -33,9 +33,9 @@ from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
+from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed
+from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed, matrix_of, triangle
 from fairopt.solve.form.program import ConeModel
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -44,6 +44,7 @@ CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanced
 NEWTON = 10  # steps onto the boundaries of cones
+EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 MATRICES = (
     "binding constraints on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved; use linear terms, "
@@ -89,64 +90,137 @@ def conic_bound(
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
-    CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
-    upper bounds on the nonnegative ``unknowns``, if there are any. A point that a solver left is moved no further than
-    into the dual cone if that bound is ``enough``.
+    CLARABEL's cone form (linear, second-order, semidefinite, exponential and power cones). ``top``, flat in column
+    order, are proven upper bounds on the nonnegative ``unknowns``, if there are any. A point that a solver left is
+    moved no further than into the dual cone if that bound is ``enough``.
     """
     form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
     compiled, columns = form
-    data, offset = compiled.data, compiled.offset
-    dims, ours = data["dims"], np.zeros(0, dtype=np.intp) if unknowns is None else columns[unknowns.id]
-    points = _points(compiled) if left is None or left.points is None else left.points
-    if points is None or offset is None:
+    ours = np.zeros(0, dtype=np.intp) if unknowns is None else columns[unknowns.id]
+    points = points_of(compiled) if left is None or left.points is None else left.points
+    if points is None or compiled.offset is None:
         return None
-    z, y = points
-    c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
-    if not c.any():
-        y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(c), np.abs(b).max(initial=0.0))
-    sizes, entries = abs(transposed), Entries.of(sp.csr_array(data["A"]))
-    others = np.ones(len(c), dtype=bool)
-    others[ours] = False
-    least, most = _ranges(problem, columns, len(c))
+    least, most = _ranges(problem, columns, compiled.data["A"].shape[1])
     least[ours], most[ours] = 0.0, top
-    least, most = ranges_within_cones(entries, b, dims, least, most)
-    free = np.isinf(least) & np.isinf(most)
+    program, (z, y) = ConeProgram.of(compiled, least, most), points
+    if not program.c.any():
+        y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(z), np.abs(program.b).max(initial=0.0))
+    others = np.ones(len(z), dtype=bool)
+    others[ours] = False
+    reach = REACH * np.maximum(1.0, np.abs(z))
 
-    def bound(y: Float) -> ConicBound:
-        residual = c + transposed @ y
-        rounding = TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(y))
-        if free.any():
-            of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
-            exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
-            residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
-        low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
-        charge = charged_at(residual - rounding, residual + rounding, least, most)
-        proven = np.isfinite(charge)
-        low += float(charge[proven].sum())
-        unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
-        assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
-        return ConicBound(-(low - unknown + offset), assumed)
-
-    bounded = np.isfinite(least) & np.isfinite(most)
-    curves = Curves.of(entries, b, dims, bounded)
-    aim = _aim(data, c, transposed, sizes @ np.abs(y), least, most, y)
-    linear = slice(dims.zero, dims.zero + dims.nonneg)
-
-    def balanced(some: NDArray[np.bool_]) -> Float:
-        at = _into_dual_cone(curves.at(y), dims)
-        if some.any():
-            at = _balanced(y, (c - aim)[some], transposed[some], dims, curves)
-        at = cancelled(at, c, transposed, free, linear)
-        costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
-        return _covered(at, costs, entries.part(linear), b[linear], others, most, linear)
+    def bound(some: NDArray[np.bool_]) -> ConicBound:
+        found = program.bound(program.repaired(y, some, others), -reach, reach)
+        return ConicBound(-found.low, assumption(_named(problem, columns, found.open)) if found.open.any() else "")
 
     if left is not None and enough is not None:  # what is left of variables within bounds is charged at these
-        first = bound(balanced(others & ~bounded))
+        first = bound(others & ~program.bounded)
         if not first.assumed and enough(first.value):
             return first
-    return bound(balanced(others))
+    return bound(others)
+
+
+class DualBound(NamedTuple):
+    """A lower bound on the minimum of a cone program, by a dual point y.
+
+    ``open`` are the columns that are charged at an assumed range, and ``terms`` the size of what is added up.
+    """
+
+    low: float
+    terms: float
+    open: Bool
+    y: Float
+
+
+@dataclass(frozen=True)
+class ConeProgram:
+    """``min c'z + offset subject to b - A z in K`` and ``least <= z <= most``, as its dual sees it.
+
+    ``given`` are ranges that a solver has beside the rows, which have no multipliers.
+    """
+
+    c: Float
+    b: Float
+    transposed: sp.csr_array
+    dims: Any
+    offset: float
+    least: Float
+    most: Float
+    given: tuple[Float | None, Float | None] = (None, None)
+
+    @classmethod
+    def of(cls, compiled: Compiled, least: Float, most: Float) -> ConeProgram:
+        """The program of data, with the ranges that rows and cones imply of these."""
+        data, offset = compiled.data, compiled.offset
+        b = np.asarray(data["b"])
+        least, most = ranges_within_cones(Entries.of(sp.csr_array(data["A"])), b, data["dims"], least, most)
+        given = data.get("lower_bounds"), data.get("upper_bounds")
+        return cls(
+            np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset or 0.0, least, most, given
+        )
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The entries of the rows."""
+        return Entries.of(sp.csr_array(self.transposed.T))
+
+    @cached_property
+    def sizes(self) -> sp.csr_array:
+        """The absolute values of the coefficients of each column."""
+        return abs(self.transposed)
+
+    @cached_property
+    def bounded(self) -> Bool:
+        """The columns with proven ends on both sides."""
+        return np.isfinite(self.least) & np.isfinite(self.most)
+
+    @cached_property
+    def free(self) -> Bool:
+        """The columns without any."""
+        return np.isinf(self.least) & np.isinf(self.most)
+
+    @cached_property
+    def curves(self) -> Curves:
+        """The curved dual cones of which some multipliers follow from the others."""
+        return Curves.of(self.entries, self.b, self.dims, self.bounded)
+
+    def bound(self, y: Float, low: Float, high: Float) -> DualBound:
+        """The bound by a point of the dual cone; what has no proven range is charged between ``low`` and ``high``."""
+        free, c = self.free, self.c
+        residual = c + self.transposed @ y
+        rounding = TERM_ROUNDING * (np.abs(c) + self.sizes @ np.abs(y))
+        if free.any():
+            of_free = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[free]), sp.csr_array(c[free, None])]))
+            exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
+            residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
+        terms = float(np.abs(self.b * y).sum())
+        ends = residual - rounding, residual + rounding
+        charge = charged_at(*ends, self.least, self.most)
+        open_ = ~np.isfinite(charge)
+        charge = np.where(open_, charged_at(*ends, np.maximum(low, self.least), np.minimum(high, self.most)), charge)
+        value = -float(self.b @ y) - TERM_ROUNDING * terms + float(charge.sum())
+        return DualBound(value + self.offset, terms + float(np.abs(charge).sum()), open_, y)
+
+    def repaired(self, y: Float, some: Bool, others: Bool) -> Float:
+        """A point of the dual cone near y at which ``c + A'y`` vanishes on some columns, up to rounding.
+
+        Only if it costs less are rows whose multipliers may rise those of ``others`` than its.
+        """
+        c, transposed, sizes, linear = self.c, self.transposed, self.sizes, self.linear
+        at = into_dual_cone(self.curves.at(y), self.dims)
+        if some.any():
+            aim = _aim(self.given, c, transposed, sizes @ np.abs(y), self.least, self.most, y)
+            at = _balanced(y, (c - aim)[some], transposed[some], self.dims, self.curves)
+        at = cancelled(at, c, transposed, self.free, linear)
+        costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
+        return _covered(at, costs, self.entries.part(linear), self.b[linear], others, self.most, linear)
+
+    @property
+    def linear(self) -> slice:
+        """The rows that are inequalities."""
+        return slice(self.dims.zero, self.dims.zero + self.dims.nonneg)
 
 
 def _transposed(matrix: Any) -> sp.csr_array:
@@ -226,7 +300,13 @@ def _ranges(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: i
 
 
 def _aim(
-    data: dict[str, Any], c: Float, transposed: sp.csr_array, size: Float, least: Float, most: Float, y: Float
+    given: tuple[Float | None, Float | None],
+    c: Float,
+    transposed: sp.csr_array,
+    size: Float,
+    least: Float,
+    most: Float,
+    y: Float,
 ) -> Float:
     """What to leave of variables: where only one side has a bound, beyond rounding, so that this bound suffices.
 
@@ -234,7 +314,7 @@ def _aim(
     """
     some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + size, 1.0)
     aim = np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
-    low, high = data.get("lower_bounds"), data.get("upper_bounds")
+    low, high = given
     if low is not None or high is not None:
         left = c + transposed @ y
         taken = np.zeros(len(c), dtype=bool) if low is None else np.isfinite(low) & np.isfinite(least) & (left > aim)
@@ -249,14 +329,13 @@ def _cone_form(
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
-    None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
-    and power cones.
+    None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than those of `Cones`.
     """
     compiled = compiled or _compiled(problem)
     if compiled is None or compiled.data.get("P") is not None:
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
-    if dims.psd or getattr(dims, "pnd", None) or not (unknowns is None or unknowns.id in columns):
+    if getattr(dims, "pnd", None) or not (unknowns is None or unknowns.id in columns):
         return None
     return (compiled, columns) if is_as_asked(compiled) else None
 
@@ -289,7 +368,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
     """
 
     def moved(y: Float) -> Float:
-        return _into_dual_cone(y if curves is None else curves.at(y), dims)
+        return into_dual_cone(y if curves is None else curves.at(y), dims)
 
     best, least, y, step = y, np.inf, moved(y), None
     for _ in range(20 if len(c) else 0):
@@ -470,7 +549,7 @@ class ConicConditions:
         y = _balanced(y, np.zeros(self.on_others.shape[1]), to_others, self.dims)
         at, rows, coefficients = self._alone
         y[rows] = (coefficients * y[rows] - exact_sums(to_others[at], y)) / coefficients
-        y = _into_dual_cone(y, self.dims)
+        y = into_dual_cone(y, self.dims)
         both = np.concatenate([prices, y])
         per_task = sp.csr_array(sp.diags_array(1.0 / self.scale) @ self.on_ours.T)
         costs = exact_sums(sp.csr_array(sp.hstack([sp.csr_array(loads).T, per_task])), both)
@@ -513,7 +592,7 @@ class ConicConditions:
         with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
         found, least, cones = y, CANCELLED, self.cone_of_row
         for _ in range(NEWTON):
-            y = _into_dual_cone(y, self.dims)
+            y = into_dual_cone(y, self.dims)
             near = boundaries(y, self.dims)
             left = np.concatenate([exact_sums(with_aim, np.append(y, 1.0)), [boundary.inside for boundary in near]])
             terms = np.concatenate([np.abs(aim), abs(rows) @ np.abs(y)]).max(initial=0.0)
@@ -546,7 +625,7 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
     """The constraints of a model besides capacities and bounds on levels, in cone form; known linear rows stay as they
     are.
 
-    None without such constraints, or with cones that `conic_bound` does not support.
+    None without such constraints, or with cones of matrices.
     """
     conditions = [condition for _, condition in charged_conditions(cone)]
     conditions[len(cone.rest) : len(cone.rest)] = cone.required
@@ -592,6 +671,8 @@ def _compiled_conditions(
     if form is None:
         return None
     data, columns = form[0].data, form[1]
+    if data["dims"].psd:
+        return None
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
     others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
     linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
@@ -607,7 +688,7 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def _points(compiled: Compiled) -> tuple[Float, Float] | None:
+def points_of(compiled: Compiled) -> tuple[Float, Float] | None:
     """CLARABEL's primal and dual point; None if the latter is not finite or time ran out."""
     options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
     if clock is not None:
@@ -673,6 +754,7 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
                 hessian[1:, 1:] = (np.outer(direction, direction) - np.eye(size - 1)) / norm
             found.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
         at += size
+    at += _rows_of_matrices(dims)
     for _ in range(dims.exp):
         u, v, w = y[at : at + 3].tolist()
         if u < 0:  # w >= -u exp(v / u - 1)
@@ -701,7 +783,30 @@ def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
     return sp.csr_array(gradients)
 
 
-def _into_dual_cone(y: Float, dims: Any) -> Float:
+def _rows_of_matrices(dims: Any) -> int:
+    """The number of rows of semidefinite cones."""
+    return sum(n * (n + 1) // 2 for n in dims.psd)
+
+
+def _semidefinite(rows: Float, n: int) -> Float:
+    """The nearest rows of a semidefinite matrix, whose least eigenvalue exceeds the rounding of the decomposition.
+
+    Eigenvalues are found to a small multiple of n times the rounding of the largest (Golub and Van Loan 2013, section
+    8.1), and the product that makes the matrix again errs by as much.
+    """
+    matrix = matrix_of(rows, n)
+    if not np.isfinite(matrix).all():
+        return rows
+    values, vectors = np.linalg.eigh(matrix)
+    margin = EIGEN_ROUNDING * n * EPS * np.abs(values).max(initial=0.0)
+    if values.min(initial=np.inf) >= margin / 2:
+        return rows
+    moved = (vectors * np.maximum(values, margin)) @ vectors.T
+    order, factors = triangle(n)
+    return np.bincount(order, factors * moved.ravel(order="F"))
+
+
+def into_dual_cone(y: Float, dims: Any) -> Float:
     """A point of the dual cone near y: one coordinate per cone is moved as far as needed."""
     y = y.copy()
     at = dims.zero
@@ -710,6 +815,9 @@ def _into_dual_cone(y: Float, dims: Any) -> Float:
     for size in dims.soc:
         y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])))
         at += size
+    for n in dims.psd:
+        part = slice(at, at + n * (n + 1) // 2)
+        y[part], at = _semidefinite(y[part], n), part.stop
     if dims.exp:
         # dual exponential cone: u < 0 and w >= -u exp(v/u - 1), or u = 0 and v, w >= 0
         block = y[at : at + 3 * dims.exp].reshape(-1, 3)

@@ -50,7 +50,7 @@ class Curves:
         open_[a.row[~bounded[a.column]]] = True
         ends = dims.zero + dims.nonneg + np.cumsum([0, *dims.soc]).astype(int)
         norms = tuple(slice(k, end) for k, end in pairwise(ends.tolist()) if open_[k] and not open_[k + 1 : end].any())
-        first = ends[-1] + 3 * np.arange(dims.exp)
+        first = ends[-1] + sum(n * (n + 1) // 2 for n in dims.psd) + 3 * np.arange(dims.exp)
         return cls(first[~used[first + 1] & (b[first + 1] >= 0)].astype(np.intp), norms)
 
     def at(self, y: Float) -> Float:

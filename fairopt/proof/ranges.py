@@ -123,7 +123,9 @@ def _expressions(a: Entries, b: Float, least: Float, most: Float) -> tuple[Float
 
 
 def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
-    """The ranges of coordinates of second-order, exponential and power cones, in order, given other ranges of them."""
+    """The ranges of coordinates of second-order, semidefinite, exponential and power cones, in order, given other
+    ranges of them.
+    """
     low, high = low.copy(), high.copy()
     at = int(sum(dims.soc))
     if at:  # |s_k| <= s_0
@@ -135,6 +137,16 @@ def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
         high[inside], low[inside] = np.minimum(high[inside], radius), np.maximum(low[inside], -radius)
         np.maximum.at(low, rest[inside], np.maximum(low[inside], -high[inside]))
         low[first] = np.maximum(low[first], 0.0)
+    for n in dims.psd:  # |S_ij| <= sqrt(S_ii S_jj), and rows off the diagonal are S_ij times the root of 2
+        column, row = np.tril_indices(n)  # by columns of the upper triangle
+        off, diagonal = at + np.flatnonzero(row != column), at + np.flatnonzero(row == column)
+        low[diagonal] = np.maximum(low[diagonal], 0.0)
+        roots = np.sqrt(np.maximum(high[diagonal], 0.0))
+        with np.errstate(invalid="ignore"):  # 0 times infinity
+            size = np.sqrt(2.0) * (roots[row] * roots[column])[row != column] * (1.0 + ROUNDING)
+        size = np.where(np.isnan(size), np.inf, size)
+        low[off], high[off] = np.maximum(low[off], -size), np.minimum(high[off], size)
+        at += n * (n + 1) // 2
     if dims.exp:  # s_1 exp(s_0 / s_1) <= s_2
         part = slice(at, at + 3 * dims.exp)
         (u, v, w), (top_u, top_v, top_w) = low[part].reshape(-1, 3).T, high[part].reshape(-1, 3).T

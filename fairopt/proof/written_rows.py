@@ -17,7 +17,7 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-from fairopt.solve.form.compiled import Compiled, CompiledHere
+from fairopt.solve.form.compiled import Compiled, CompiledHere, triangle
 
 SAME = 1e-9  # of the terms of a row: rounding leaves less
 SEED = 1980
@@ -64,6 +64,9 @@ def _slack(condition: Any) -> Float:
         cones = inside if condition.axis == 1 else (inside.T if values[1].ndim == 2 else inside)
         return np.column_stack([radius, cones]).ravel()
     columns = [np.ravel(value, order="F") for value in values]
+    if isinstance(condition, kinds.PSD):
+        order, factors = triangle(condition.shape[0])
+        return np.bincount(order, factors * columns[0])
     return np.column_stack(columns).ravel() if len(columns) == 3 else columns[0]
 
 

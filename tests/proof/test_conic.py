@@ -17,7 +17,7 @@ from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed
 from fairopt.solve.form.program import ConeModel, Program
 
-CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], exp=1, p3d=[0.25])
+CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], psd=[], exp=1, p3d=[0.25])
 
 
 @np.errstate(over="ignore")
@@ -32,12 +32,12 @@ def is_dual(y: np.ndarray) -> bool:
 @pytest.mark.parametrize("last", [[0.1, 0.3, 0.2], [0.25, 0.75, -1.0], [0.0, 0.5, 0.0]])
 def test_a_point_of_the_dual_cone_stays_where_it_is(last: list[float]) -> None:
     y = np.array([-3.0, 0.5, 5.0, 3.0, 4.0, -1.0, 1.0, 1.0, *last])
-    assert is_dual(y) and np.array_equal(conic._into_dual_cone(y, CONES), y)
+    assert is_dual(y) and np.array_equal(conic.into_dual_cone(y, CONES), y)
 
 
 def test_other_points_are_moved_into_the_dual_cone() -> None:
     for y in np.random.default_rng(0).normal(size=(200, 11)):
-        moved = conic._into_dual_cone(y, CONES)
+        moved = conic.into_dual_cone(y, CONES)
         assert is_dual(moved)
         assert moved[[0, 3, 4, 10]].tolist() == y[[0, 3, 4, 10]].tolist()
 
@@ -47,7 +47,7 @@ def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch
     monkeypatch.setattr(conic.solvers, "may_overrun", lambda *_: True)
     monkeypatch.setattr(conic.solvers, "solve_elsewhere", lambda solver, until, *given: found)
     compiled = SimpleNamespace(data={}, entries=2, solve=None)
-    x, z = Clock(60).run(lambda: conic._points(compiled))
+    x, z = Clock(60).run(lambda: conic.points_of(compiled))
     assert x is found.x and z is found.z
 
 

@@ -70,7 +70,7 @@ def test_sums_of_the_smallest_have_the_value_of_ordered_weights() -> None:
 
 
 def test_polished_points_are_in_the_dual_cones_and_cost_no_more() -> None:
-    dims: Any = SimpleNamespace(zero=0, nonneg=1, soc=[3], exp=2, p3d=[])
+    dims: Any = SimpleNamespace(zero=0, nonneg=1, soc=[3], psd=[], exp=2, p3d=[])
     a = sparse.csr_array(np.diag([1.0, 1, 1, 1, 1, 0, 1, 1, 1, 1]))  # the first exponential cone has a number
     b = np.ones(10)
     curves = Curves.of(Entries.of(a), b, dims, np.arange(10) != 1)
@@ -78,9 +78,9 @@ def test_polished_points_are_in_the_dual_cones_and_cost_no_more() -> None:
     for y in np.random.default_rng(0).normal(size=(200, 10)):
         polished = curves.at(y)
         polished[:2] = np.maximum(polished[:2], 0.0)  # of which the dual cone takes care
-        moved = conic._into_dual_cone(polished, dims)
+        moved = conic.into_dual_cone(polished, dims)
         np.testing.assert_allclose(moved[:7], polished[:7], rtol=1e-12, atol=1e-12)
-        other = conic._into_dual_cone(np.concatenate([y[:4], polished[[4]], y[[5]], y[6:]]), dims)
+        other = conic.into_dual_cone(np.concatenate([y[:4], polished[[4]], y[[5]], y[6:]]), dims)
         if other[6] == polished[6]:  # the same first and third multipliers: the second is the least
             assert polished[5] <= other[5] + 1e-12
 

@@ -44,7 +44,7 @@ def test_no_feasible_point_lies_outside(seed: int) -> None:
 
 
 def cones(**sizes: Any) -> Any:
-    return SimpleNamespace(**({"zero": 0, "nonneg": 0, "soc": [], "exp": 0, "p3d": []} | sizes))
+    return SimpleNamespace(**({"zero": 0, "nonneg": 0, "soc": [], "psd": [], "exp": 0, "p3d": []} | sizes))
 
 
 def test_a_logarithm_is_at_most_that_of_the_most_and_an_exponential_at_least_that_of_the_least() -> None:

@@ -84,8 +84,8 @@ def without_values(variables: Iterable[cp.Variable]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Cones:
-    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
-    cones.
+    """The cones of rows, as CVXPY names them: equations, inequalities, second-order cones, those of semidefinite
+    matrices, exponential and power cones, in this order.
     """
 
     zero: int
@@ -148,10 +148,15 @@ class _Part(NamedTuple):
     """One of CVXPY's constraints as rows of a program."""
 
     condition: cp.Constraint
-    kind: int  # of its cones: 0 equations, 1 inequalities, 2 second-order, 3 exponential, 4 power cones
+    kind: int  # of its cones: 0 equations, 1 inequalities, 2 second-order, 3 of matrices, 4 exponential, 5 power cones
     arguments: Sequence[cp.Expression]  # affine
     order: Indices  # the place of each entry of the arguments, in column order, among the rows
-    sign: float = -1.0  # 1 where the arguments are at most 0, or 0
+    sign: float | Float = -1.0  # 1 where the arguments are at most 0, or 0; by entry, if not all alike
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self.order.max(initial=-1)) + 1
 
 
 class CompiledHere(Compiled):
@@ -226,14 +231,14 @@ class CompiledHere(Compiled):
         low, high = (np.flatnonzero(np.isfinite(side) & (not bounded)) for side in (least, most))
         sizes = [(1, -1, len(low) + len(high))]  # in CVXPY's order
         sizes += [(int(isinstance(one, cp.constraints.Inequality)), one.constr_id, one.size) for one in tables]
-        sizes += [(one.kind, one.condition.id, len(one.order)) for one in parts]
+        sizes += [(one.kind, one.condition.id, one.size) for one in parts]
         m = 0
         for _, key, size in sorted(sizes, key=lambda one: one[0]):
             self.rows[key] = slice(m, m + size)
             m += size
         # the objective is the row behind all others, and constants are the column behind all others
         place = [np.array([m]), *(self.rows[one.condition.id].start + one.order for one in parts)]
-        signs = np.repeat([1.0, *(one.sign for one in parts)], [len(some) for some in place])
+        signs = np.concatenate([[1.0], *(np.broadcast_to(one.sign, len(one.order)) for one in parts)])
         arguments = [argument for one in parts for argument in one.arguments]
         row, column, value = affine_entries(
             [cp.Constant(0.0) if self.squares else objective, *arguments], self.starts, n
@@ -347,6 +352,8 @@ class CompiledHere(Compiled):
                     dual.save_value(None)
             elif isinstance(c, (cp.constraints.SOC, cp.constraints.ExpCone)):
                 c.save_dual_value(some)
+            elif isinstance(c, cp.constraints.PSD):
+                c.save_dual_value(matrix_of(some, c.shape[0]))
             else:
                 c.save_dual_value(some.reshape(c.shape, order="F"))
         return str(status)
@@ -409,6 +416,10 @@ def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
     if isinstance(condition, (kinds.Zero, kinds.NonNeg)):
         kind = int(isinstance(condition, kinds.NonNeg))
         return _Part(condition, kind, arguments, np.arange(condition.size), -1.0 if kind else 1.0)
+    by_matrices = any(kind.__name__ in ("PSD", "SvecPSD") for kind in supported)
+    if isinstance(condition, kinds.PSD) and len(condition.shape) == 2 and by_matrices:
+        order, factors = triangle(condition.shape[0])
+        return _Part(condition, 3, arguments, order, -factors)
     if type(condition) not in supported:
         return None
     first = np.arange(arguments[0].size)
@@ -418,7 +429,7 @@ def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
         order = [first * (each + 1), cone * (each + 1) + 1 + inside]
         return _Part(condition, 2, arguments, np.concatenate(order))
     if isinstance(condition, (kinds.ExpCone, kinds.PowCone3D)):
-        kind = 3 if isinstance(condition, kinds.ExpCone) else 4
+        kind = 4 if isinstance(condition, kinds.ExpCone) else 5
         return _Part(condition, kind, arguments, np.concatenate([3 * first, 3 * first + 1, 3 * first + 2]))
     return None
 
@@ -426,14 +437,32 @@ def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
 def _cones(sizes: Sequence[tuple[int, int, int]], parts: Sequence[_Part]) -> Cones:
     """The cones of rows, of which there are ``sizes`` by kind and constraint."""
     zero, nonneg = (sum(size for k, _, size in sizes if k == kind) for kind in (0, 1))
-    soc, exp, powers = ([one.condition for one in parts if one.kind == kind] for kind in (2, 3, 4))
+    soc, psd, exp, powers = ([one.condition for one in parts if one.kind == kind] for kind in (2, 3, 4, 5))
     return Cones(
         zero,
         nonneg,
         tuple(int(size) for c in soc for size in c.cone_sizes()),
         sum(int(c.num_cones()) for c in exp),
         tuple(float(a) for c in powers for a in np.ravel(c.alpha.value, order="F")),
+        tuple(int(c.shape[0]) for c in psd),
     )
+
+
+def triangle(n: int) -> tuple[Indices, Float]:
+    """The rows of the entries of a matrix of n rows, in column order, as CLARABEL has them, and the entries' factors.
+
+    The upper triangle by columns, with what lies off the diagonal, the mean of both entries, times the root of 2: inner
+    products of such vectors are those of matrices.
+    """
+    column, row = divmod(np.arange(n * n), n)
+    low, high = np.minimum(row, column), np.maximum(row, column)
+    return high * (high + 1) // 2 + low, np.where(row == column, 1.0, np.sqrt(0.5))
+
+
+def matrix_of(rows: Float, n: int) -> Float:
+    """The symmetric matrix of such rows."""
+    order, factors = triangle(n)
+    return np.asarray((rows[order] * factors).reshape(n, n))
 
 
 def _is_plain(variable: cp.Variable) -> bool:

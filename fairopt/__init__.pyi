@@ -43,6 +43,7 @@ from fairopt.policies.tradeoff import MostTasks as MostTasks
 from fairopt.policies.tradeoff import NashWelfare as NashWelfare
 from fairopt.policies.tradeoff import PNormFairness as PNormFairness
 from fairopt.policy import Policy as Policy
+from fairopt.proof.certify import certify as certify
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE
 
-__all__ = ["Certificate", "Try", "within_tolerance"]
+__all__ = ["Certificate", "ProblemCertificate", "Try", "within_tolerance"]
 
 STRICT = {"extra": "forbid", "strict": True}  # for reading files
 
@@ -134,3 +134,96 @@ class Certificate:
         gap = f"loses at most {100 * self.gap:.3g}% of the divisible optimum" if short else f"gap {self.gap:.1e}"
         if_so = f", assuming that {self.assumed}" if self.assumed else ""
         return f"{verdict}: {gap}{if_so}, violation {self.violation:.1e}, by {by} in {self.seconds:.3f} s"
+
+
+@dataclass(frozen=True)
+class ProblemCertificate:
+    """What is proved of a CVXPY problem and its answer by `certify`, without trusting the solver.
+
+    Attributes
+    ----------
+    value : float or None
+        The objective at the answer; None without one.
+    bound : float
+        A proven bound on the optimum: no feasible point has a smaller objective, or a larger one if it is maximised.
+        Infinite if there is none, if the problem is infeasible and if it is unbounded.
+    gap : float
+        Distance of value and bound relative to the larger of both, without constants that the objective adds, or to a
+        thousandth of the objective's terms, if that is more. NaN if the problem is infeasible or unbounded.
+    violation : float
+        Largest violation of a constraint or of an attribute of a variable, relative to the terms of its row.
+    violations : tuple of (str, float)
+        All that are not 0, by label or place of the constraint, largest first.
+    infeasible, unbounded : bool
+        Whether it is proved that no point satisfies the constraints, or that the objective improves without end.
+    weights : tuple of (str, float)
+        Of an infeasible problem, the constraints that cannot hold together and their weights in the proof, of which the
+        largest is 1.
+    assumed : str
+        An assumption of the proof, on the ranges of variables; usually empty.
+    relaxed : bool
+        Whether some variables are whole numbers, so that the bound is that of the relaxation.
+    claimed, solver : str or None
+        The status that the solver reports, which is not evidence, and the solver.
+    solved_again : bool
+        Whether the proof took another solve, since the dual values of the constraints did not suffice.
+    maximised : bool
+        Whether the objective is maximised.
+    tol : float
+        The tolerance of ``ok``.
+    seconds : float
+        Time of the whole call.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import fairopt as fo
+    >>> x = cp.Variable(name="x")
+    >>> proof = fo.certify(cp.Problem(cp.Minimize(x), [x >= 2, x <= 1]))
+    >>> proof.infeasible, proof.weights
+    (True, (('constraints[0]', 1.0), ('constraints[1]', 1.0)))
+    """
+
+    value: float | None
+    bound: float
+    gap: float
+    violation: float
+    violations: tuple[tuple[str, float], ...] = ()
+    infeasible: bool = False
+    unbounded: bool = False
+    weights: tuple[tuple[str, float], ...] = ()
+    assumed: str = ""
+    relaxed: bool = False
+    claimed: str | None = None
+    solver: str | None = None
+    solved_again: bool = False
+    maximised: bool = False
+    tol: float = GAP_TOLERANCE
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether gap and violation are within ``tol``, or the problem is proved infeasible or unbounded."""
+        return self.infeasible or self.unbounded or bool(self.gap <= self.tol and self.violation <= self.tol)
+
+    def __str__(self) -> str:
+        assumed = f", among points with {self.assumed}" if self.assumed else ""
+        by = f"{'by one more solve' if self.solved_again else 'by its own dual values'} in {self.seconds:.3f} s"
+        claimed = f"; {self.solver or 'the solver'} said {self.claimed}" if self.claimed else ""
+        if self.infeasible:
+            which = ", ".join(f"{name} (weight {by:.3g})" for name, by in self.weights)
+            return f"proved infeasible{assumed}: {which} cannot hold together; {by}{claimed}"
+        if self.unbounded:
+            return f"proved unbounded: from a feasible point (violation {self.violation:.1e}) {by}{claimed}"
+        verdict = "certified" if self.ok else "NOT certified"
+        at_most = "at most" if self.maximised else "at least"
+        value = "no value" if self.value is None else f"value {self.value:.10g}"
+        numbers = f"gap {self.gap:.1e} ({value}, optimum {at_most} {self.bound:.10g}{assumed})"
+        worst = ", ".join(f"{name} {by:.1e}" for name, by in self.violations[:3])
+        violation = f"violation {self.violation:.1e}" + (f" ({worst})" if worst else "")
+        notes = ""
+        if self.relaxed:
+            notes += "; the bound is that of the relaxation, in which whole numbers may be any"
+        if self.value is not None and (self.value > self.bound if self.maximised else self.value < self.bound):
+            notes += "; the answer is better than the bound by what its violation allows: the bound is one-sided"
+        return f"{verdict}: {numbers}, {violation}, {by}{claimed}{notes}"

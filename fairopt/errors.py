@@ -1,6 +1,6 @@
 """The errors of fairopt, in one tree, split by what the caller should do.
 
-* Fix the input: `InvalidInstance`, `InvalidBlock`, `UnknownName`.
+* Fix the input: `InvalidInstance`, `InvalidBlock`, `InvalidProblem`, `UnknownName`.
 * Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
 * Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it),
   `OutOfMemory` (a smaller problem, or a larger machine), `OutOfTime` (more time).
@@ -26,6 +26,7 @@ __all__ = [
     "Infeasible",
     "InvalidBlock",
     "InvalidInstance",
+    "InvalidProblem",
     "MissingExtra",
     "NotCertified",
     "NotConcave",
@@ -84,6 +85,21 @@ class InvalidBlock(InvalidInput):
     Traceback (most recent call last):
         ...
     fairopt.errors.InvalidBlock: alpha is -1; give a finite number >= 0; for alpha = infinity use Leximin
+    """
+
+
+class InvalidProblem(InvalidInput):
+    """A CVXPY problem that `certify` cannot read, or invalid limits of its variables; also a ``ValueError``.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import fairopt as fo
+    >>> x, price = cp.Variable(name="x"), cp.Parameter(name="price")
+    >>> fo.certify(cp.Problem(cp.Minimize(price * x), [x >= 1]))
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.InvalidProblem: the parameter 'price' has no value; give it one, and solve the problem
     """
 
 

@@ -223,6 +223,8 @@ def ranges(variable: cp.Variable) -> tuple[Float, Float]:
             side[:] = 0.0
         of_bounds = None if given["bounds"] is None else given["bounds"][bound]
         if of_bounds is not None:
+            of_bounds = of_bounds.value if isinstance(of_bounds, cp.Expression) else of_bounds
+            of_bounds = of_bounds.toarray() if hasattr(of_bounds, "toarray") else of_bounds
             values = np.broadcast_to(np.asarray(of_bounds, dtype=float), variable.shape).ravel(order="F")
             side[:] = np.maximum(side, values) if bound == 0 else np.minimum(side, values)
     return low, high

@@ -94,11 +94,18 @@ def errors_of(expression: cp.Expression, typical: Mapping[int, Any] | None = Non
     return _value_and_error(expression, typical or {})[1] + _of_coefficients(expression, typical or {})
 
 
-def _value_and_error(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[Any, Any]:
-    """The value of a node and a bound on its rounding, by entry or one for all."""
+def size_of(expression: cp.Expression) -> float:
+    """The size of the terms that variables have in an expression: how much it errs if all of them err by their size."""
+    with np.errstate(all="ignore"):
+        return float(np.sum(_value_and_error(expression, {}, 1.0)[1]))
+
+
+def _value_and_error(node: cp.Expression, typical: Mapping[int, Any], part: float = 0.0) -> tuple[Any, Any]:
+    """The value of a node and a bound on its rounding, by entry or one for all; variables err by a ``part``."""
     if not node.args or node.is_constant():
-        return node.value, 0.0
-    parts = [_value_and_error(argument, typical) for argument in node.args]
+        value = _dense(node.value) if part and not node.is_constant() else node.value
+        return value, 0.0 if node.is_constant() or not part else part * np.abs(value)
+    parts = [_value_and_error(argument, typical, part) for argument in node.args]
     values, errors = [_taken(value, node) for value, _ in parts], [error for _, error in parts]
     value, sizes = _dense(node.numeric(values)), [abs(one) for one in values]
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments

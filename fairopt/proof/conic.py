@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import brief
 from fairopt.blocks.own import ranges
-from fairopt.proof.feasibility import charged_conditions
+from fairopt.proof.feasibility import charged_conditions, excess_of
 from fairopt.proof.lagrangian import Multipliers, charged_at
 from fairopt.proof.least_squares import least_squares, minimum_norm
 from fairopt.proof.polish import Curves, cancelled
@@ -157,9 +157,7 @@ class ConeProgram:
         b = np.asarray(data["b"])
         least, most = ranges_within_cones(Entries.of(sp.csr_array(data["A"])), b, data["dims"], least, most)
         given = data.get("lower_bounds"), data.get("upper_bounds")
-        return cls(
-            np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset or 0.0, least, most, given
-        )
+        return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset or 0.0, least, most, given)
 
     @cached_property
     def entries(self) -> Entries:
@@ -688,19 +686,39 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def points_of(compiled: Compiled) -> tuple[Float, Float] | None:
-    """CLARABEL's primal and dual point; None if the latter is not finite or time ran out."""
+def points_of(compiled: Compiled, data: dict[str, Any] | None = None) -> tuple[Float, Float] | None:
+    """CLARABEL's primal and dual point, perhaps of other data; None if they are not finite or time ran out."""
     options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
         if solvers.may_overrun("CLARABEL", compiled.entries):
             solve = partial(solvers.solve_elsewhere, "CLARABEL", clock.hard)
     try:
-        found = solve(compiled.data, False, options)
+        found = solve(compiled.data if data is None else data, False, options)
     except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError, ValueError):
         return None
     primal, dual = np.asarray(found.x), np.asarray(found.z)
-    return (primal, dual) if np.isfinite(dual).all() else None
+    return (primal, dual) if np.isfinite(np.append(primal, dual)).all() else None
+
+
+def outside_cones(s: Float, dims: Any) -> Float:
+    """By how much each row of a point is outside its cone, or the cone of the row; 0 in it."""
+    at = dims.zero + dims.nonneg
+    out = np.concatenate([np.abs(s[: dims.zero]), np.maximum(-s[dims.zero : at], 0.0), np.zeros(len(s) - at)])
+    sizes = [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
+    kinds = [cp.SOC] * len(dims.soc) + [cp.constraints.PSD] * len(dims.psd) + [cp.ExpCone] * dims.exp
+    cones = iter([*dims.soc, *dims.psd, *[0] * dims.exp, *dims.p3d])
+    for size, kind, number in zip(sizes, kinds + [cp.PowCone3D] * len(dims.p3d), cones, strict=True):
+        part = s[at : at + size]
+        if kind is cp.SOC:
+            condition = cp.SOC(cp.Constant(part[0]), cp.Constant(part[1:]))
+        elif kind is cp.constraints.PSD:
+            condition = cp.constraints.PSD(cp.Constant(matrix_of(part, number)))
+        else:
+            condition = kind(*map(cp.Constant, part), *([number] if kind is cp.PowCone3D else []))
+        out[at : at + size] = np.max(excess_of(condition))
+        at += size
+    return out
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

@@ -395,7 +395,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     """
     if any(variable.value is None for variable in condition.variables()):  # a block's variable that was not solved for
         return np.inf
-    violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
+    violation = np.atleast_1d(np.asarray(excess_of(condition), dtype=float)).ravel(order="F")
     if not np.isfinite(violation).all():
         return np.inf
     if not violation.max(initial=0.0) > 0:
@@ -429,6 +429,36 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     if curved and relative.max() > BLOCK_TOLERANCE:
         relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
     return float(relative.max())
+
+
+def excess_of(condition: cp.Constraint) -> Float:
+    """By how much the values of a constraint exceed what it allows, by row or by cone; 0 where it holds."""
+    kinds, values = cp.constraints, [np.asarray(argument.value, dtype=float) for argument in condition.args]
+    if isinstance(condition, (kinds.Equality, kinds.Zero)):
+        return np.abs(condition.args[0].value - condition.args[1].value if len(values) > 1 else values[0])
+    if isinstance(condition, kinds.Inequality):
+        return np.maximum(values[0] - values[1], 0.0)
+    if isinstance(condition, (kinds.NonPos, kinds.NonNeg)):
+        return np.maximum(values[0] if isinstance(condition, kinds.NonPos) else -values[0], 0.0)
+    if isinstance(condition, kinds.PSD):
+        both = (values[0] + np.swapaxes(values[0], -1, -2)) / 2
+        return np.maximum(-np.linalg.eigvalsh(both).min(axis=-1), 0.0)
+    if isinstance(condition, kinds.SOC):
+        inside = np.atleast_1d(values[1])
+        norms = np.linalg.norm(inside, axis=condition.axis if inside.ndim > 1 else 0)
+        return np.maximum(norms - values[0], 0.0)
+    if isinstance(condition, kinds.ExpCone):  # v exp(u / v) <= w for v > 0, and u <= 0 <= w at v = 0
+        u, v, w = values
+        above, safe = v > 0, np.where(v > 0, v, 1.0)
+        with np.errstate(all="ignore"):
+            by_w, by_u = v * np.exp(u / safe) - w, u - v * np.log(np.maximum(w, 0.0) / safe)  # the nearer counts
+        at_edge = np.maximum(np.maximum(-v, u), -w)
+        return np.maximum(np.where(above, np.fmin(by_w, by_u), at_edge), 0.0)
+    if isinstance(condition, kinds.PowCone3D):  # u^a v^(1 - a) >= |w|
+        (u, v, w), a = values, np.asarray(condition.alpha.value, dtype=float)
+        short = np.abs(w) - np.maximum(u, 0.0) ** a * np.maximum(v, 0.0) ** (1.0 - a)
+        return np.maximum(np.maximum(short, 0.0), np.maximum(-u, -v))
+    return np.asarray(condition.violation(), dtype=float)
 
 
 def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:

@@ -58,7 +58,12 @@ def _slack(condition: Any) -> Float:
         return np.asarray(condition.right - condition.table @ np.ravel(condition.unknowns.value, order="F"))
     if isinstance(condition, (kinds.Equality, kinds.Inequality)):
         return -np.ravel(condition.expr.value, order="F")
-    values = [np.asarray(argument.value, dtype=float) for argument in condition.args]
+    return in_rows(condition, [np.asarray(argument.value, dtype=float) for argument in condition.args])
+
+
+def in_rows(condition: cp.Constraint, values: Sequence[Float]) -> Float:
+    """Numbers of each argument of a constraint, or of each of its dual variables, in the order of a solver's rows."""
+    kinds = cp.constraints
     if isinstance(condition, kinds.SOC):
         radius, inside = np.ravel(values[0]), np.atleast_2d(values[1].T if values[1].ndim == 1 else values[1])
         cones = inside if condition.axis == 1 else (inside.T if values[1].ndim == 2 else inside)

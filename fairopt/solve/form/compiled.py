@@ -199,7 +199,7 @@ class CompiledHere(Compiled):
         written, inverse = out.in_cones(part)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
-        if not all(map(_is_plain, variables)) or None in parts:
+        if not all(map(is_plain, variables)) or None in parts:
             return None
         out.all_variables, out.cost = variables, written.objective.args[0]
         out.conditions = [*beside, *written.constraints]
@@ -465,7 +465,7 @@ def matrix_of(rows: Float, n: int) -> Float:
     return np.asarray((rows[order] * factors).reshape(n, n))
 
 
-def _is_plain(variable: cp.Variable) -> bool:
+def is_plain(variable: cp.Variable) -> bool:
     """Whether a variable has no attributes besides bounds, which are numbers."""
     others = [value for name, value in variable.attributes.items() if name not in SIGNS]
     bounds = variable.attributes["bounds"] or ()

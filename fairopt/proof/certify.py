@@ -1,0 +1,417 @@
+"""Certificates of CVXPY problems, whatever solved them (`fairopt.certify`).
+
+With the problem as a cone program ``min c'z + d, b - A z in K`` and any y of the dual cone, r = c + A'y,
+
+    c'z  >=  -b'y + sum_k min over the range of z_k of r_k z_k        for every feasible z         (Bound 7.3),
+
+so that a point is as good as its distance to the right side. Where y comes from decides how close that is, and nothing
+else: from the multipliers that the solver left on the user's constraints, if these are all rows there are, else from
+one more solve. A variable without a range is charged at ``radius`` times its size at the answer; the certificate then
+speaks of points no further than this, and says so.
+
+    infeasible:  the same with c = 0 and a right side above 0 (Farkas' lemma);
+    unbounded:   a feasible point and a direction d with -A d in K and c'd < 0.
+
+The solver's status is repeated in the text and read nowhere else. The value is that of the user's objective at the
+user's values, with its rounding (`rounding_of`) added to the gap; violations are of the user's constraints and of
+variables' attributes, each relative to the terms of its row.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.base import brief
+from fairopt.blocks.written_values import rounding_of, size_of, without_constants
+from fairopt.certificate import ProblemCertificate
+from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
+from fairopt.proof.conic import ConeProgram, DualBound, outside_cones, points_of
+from fairopt.proof.feasibility import relative_violation
+from fairopt.proof.least_squares import minimum_norm
+from fairopt.proof.ranges import ranges_within_cones
+from fairopt.proof.stated import Stated, flat
+from fairopt.proof.written_rows import in_rows, is_as_asked
+from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.clock import begin
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve.form.compiled import CompiledHere, values_kept
+
+RADIUS = 1e3  # the default: of a variable's size at the answer
+CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
+STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
+STRAIGHT = 1e-9  # of the terms of a row: what a direction may leave of it
+ENOUGH = 1e-3  # of the tolerance: a gap for which no other dual point is tried
+NAMED = 3  # variables that an assumption names
+TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
+
+
+def certify(
+    problem: cp.Problem,
+    *,
+    limits: Mapping[cp.Variable, tuple[Any, Any]] | None = None,
+    radius: float = RADIUS,
+    tol: float = GAP_TOLERANCE,
+    time_limit: float | None = None,
+) -> ProblemCertificate:
+    """Prove how good the answer of a CVXPY problem is, or that it has none, without trusting the solver.
+
+    Any convex problem (by CVXPY's rules) of real numbers whose cones are linear, second-order, semidefinite,
+    exponential or power cones, after any solver. Its violation is computed from the variables' values, and a bound on
+    the optimum from a dual point: the dual values of the constraints where they suffice, else that of one more solve
+    with CLARABEL. Neither is trusted: the dual point is moved into the dual cone, and what it leaves is charged at the
+    ranges of the variables, rounding included. See `Certify any problem <https://fairopt.readthedocs.io>`_.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        The problem, solved. Whole numbers are bounded by their relaxation. Without values of its variables only
+        infeasibility, or that it is unbounded, can be proved.
+    limits : dict of cvxpy.Variable to pair of array-like, optional
+        Further ranges ``(low, high)`` of variables. They count as constraints.
+    radius : float, default 1000
+        Variables of which no range is known, and of which the dual point leaves more than nothing, are assumed to be
+        within this many times their size at the answer (at least 1); the certificate says so in ``assumed``.
+    tol : float, default 1e-6
+        The largest gap and the largest violation of an answer that is certified.
+    time_limit : float, optional
+        Seconds. `NotCertified` if they are over.
+
+    Returns
+    -------
+    ProblemCertificate
+        Also if the answer is not certified; ``ok`` says whether it is.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import fairopt as fo
+    >>> x = cp.Variable(2, name="x", nonneg=True)
+    >>> problem = cp.Problem(cp.Maximize(3 * x[0] + 2 * x[1]), [x[0] + x[1] <= 4, x[0] + 3 * x[1] <= 6])
+    >>> _ = problem.solve(solver="CLARABEL")
+    >>> proof = fo.certify(problem)
+    >>> proof.ok, round(proof.bound, 6)
+    (True, 12.0)
+    """
+    begun = time.perf_counter()
+    for name, number in (("radius", radius), ("tol", tol)):
+        if not isinstance(number, (int, float)) or not 0 < number < math.inf:
+            raise InvalidProblem(f"{name} is {number!r}; give a number above 0")
+    clock = begin(time_limit)
+    stated = Stated.of(problem, limits)
+
+    def work() -> ProblemCertificate:
+        with np.errstate(all="ignore"):
+            return _Proof(stated, float(radius), float(tol)).certificate()
+
+    return replace(clock.run(work), seconds=time.perf_counter() - begun)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What is known of a problem, computed once each."""
+
+    stated: Stated
+    radius: float
+    tol: float
+
+    @cached_property
+    def compiled(self) -> CompiledHere:
+        """The cone program's data, which are those of the problem at a random point."""
+        made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False})
+        if made is None:
+            raise SolverUnavailable(
+                "the problem has cones besides linear, second-order, semidefinite, exponential and power cones of three numbers; nothing is proved of these"
+            )
+        if not is_as_asked(made):
+            raise NotCertified("the rows that CVXPY compiled differ from the problem at a random point")
+        return made
+
+    @cached_property
+    def columns(self) -> dict[int, Indices]:
+        """The columns of variables."""
+        return self.compiled.columns()
+
+    @cached_property
+    def program(self) -> ConeProgram:
+        """The cone program, with ranges of all columns."""
+        none = np.full(self.compiled.data["A"].shape[1], np.inf)
+        low, high = ({v: pair[k] for v, pair in self.stated.limits.items()} for k in (0, 1))
+        least = self.stated.by_column(self.columns, low, -none)
+        return ConeProgram.of(self.compiled, least, self.stated.by_column(self.columns, high, none))
+
+    @cached_property
+    def of_user(self) -> Bool:
+        """The columns of the user's variables."""
+        ours = np.zeros(len(self.program.c), dtype=bool)
+        for part, _ in self.stated.parts.values():
+            ours[self.columns[part.id]] = True
+        return ours
+
+    @cached_property
+    def at(self) -> Float:
+        """The user's values by column; NaN for columns that CVXPY added, and without values."""
+        values = {v: flat(v) for v in self.stated.parts} if self.stated.has_values else {}
+        return self.stated.by_column(self.columns, values, np.full(len(self.program.c), np.nan))
+
+    @cached_property
+    def again(self) -> tuple[Float, Float] | None:
+        """The primal and the dual point of one more solve."""
+        m, n = self.compiled.data["A"].shape
+        return points_of(self.compiled) if m else (np.zeros(n), np.zeros(0))
+
+    # ---- the dual point
+
+    @cached_property
+    def own_duals(self) -> Float | None:
+        """The dual values of the user's constraints by row, if these are all rows but bounds, which get 0; else None."""
+        y = np.full(len(self.program.b), np.nan)
+        for condition, written in zip(self.stated.constraints, self.stated.written, strict=True):
+            values = [one.value for one in condition.dual_variables]
+            if any(value is None for value in values):
+                return None
+            y[self.compiled.rows[written.id]] = in_rows(written, [np.asarray(value, dtype=float) for value in values])
+        y[self.of_bounds] = 0.0
+        return y if np.isfinite(y).all() else None
+
+    @property
+    def of_bounds(self) -> slice:
+        """The rows that are bounds of variables."""
+        return self.compiled.bounds or slice(0, 0)
+
+    def with_bounds(self, program: ConeProgram, y: Float) -> Float:
+        """A dual point with what it leaves of variables as the multipliers of their bounds, where these have none."""
+        rows = program.entries.part(self.of_bounds)  # -1 for a lower bound and 1 for an upper one
+        if y[self.of_bounds].any() or not len(rows.row):
+            return y
+        y, left = y.copy(), program.c + program.transposed @ y
+        y[self.of_bounds] = np.maximum(-left[rows.column] * rows.factor, 0.0)
+        return y
+
+    def box(self, size: Float) -> tuple[Float, Float]:
+        """The ranges that are assumed, by the sizes of columns: of the user's variables by the radius, of those that
+        CVXPY adds by what follows from these, or also by the radius.
+        """
+        program, reach = self.program, self.radius * np.maximum(1.0, size)
+        ours = np.where(self.of_user, reach, np.inf)
+        low, high = np.maximum(program.least, -ours), np.minimum(program.most, ours)
+        low, high = ranges_within_cones(program.entries, program.b, program.dims, low, high)
+        return np.where(np.isfinite(low), low, -reach), np.where(np.isfinite(high), high, reach)
+
+    def sizes(self, z: Float | None) -> Float:
+        """The sizes of columns at the answer: of the user's variables those of their largest entries, of others by
+        another point; without values that of the largest number in the rows.
+        """
+        largest = np.full(len(self.program.c), np.abs(self.program.b).max(initial=0.0))
+        if not self.stated.has_values:
+            return largest
+        values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
+        return self.stated.by_column(self.columns, values, largest if z is None else np.abs(z))
+
+    def bounds(self, program: ConeProgram, y: Float, size: Float) -> Iterator[DualBound]:
+        """Bounds by points near y: in the dual cone, then at which columns without a range vanish, then all."""
+        low, high = self.box(size)
+        every = np.ones(len(program.c), dtype=bool)
+        for some in (~every, ~program.bounded, every):
+            found = program.bound(program.repaired(y, some, every), low, high)
+            if np.isfinite(found.low):
+                yield found
+
+    # ---- what is measured of the user's point
+
+    @cached_property
+    def sign(self) -> float:
+        """1 if the objective is minimised, and -1 if it is maximised."""
+        return -1.0 if isinstance(self.stated.problem.objective, cp.Maximize) else 1.0
+
+    @cached_property
+    def value(self) -> float | None:
+        """The value of the user's objective; None without values of variables, NaN outside of its domain."""
+        value = self.stated.problem.objective.args[0].value if self.stated.has_values else None
+        return None if value is None else float(np.asarray(value).item())
+
+    @cached_property
+    def units(self) -> tuple[float, float, float]:
+        """The constant that the objective adds, its rounding, and the size of its terms."""
+        expression = self.stated.problem.objective.args[0]
+        rest, constant = without_constants(expression)
+        return constant, rounding_of(expression), size_of(rest)
+
+    def gap(self, low: float) -> float:
+        """The gap of a bound on the minimum."""
+        if self.value is None or not np.isfinite(self.value):
+            return math.inf
+        bound, (constant, rounding, size) = self.sign * low, self.units
+        off = abs(bound - self.value) + rounding
+        unit = max(abs(self.value - constant), abs(bound - constant), CANCELLED * size)
+        return off / unit if off > 0 else 0.0
+
+    @cached_property
+    def typical(self) -> dict[int, Float]:
+        """The sizes of the user's variables by entry, by id, which are those of a whole variable, or as much as matters
+        in some row.
+        """
+        program, z = self.program, np.where(self.of_user, self.at, 0.0)
+        values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
+        entries = program.entries
+        alone = np.bincount(entries.row, minlength=entries.n) == 1
+        size = np.abs(program.b) + np.bincount(entries.row, np.abs(entries.factor * z[entries.column]), entries.n)
+        some = ~alone[entries.row] & (size[entries.row] > 0)
+        matters = np.where(program.c != 0, self.units[2] / np.abs(program.c), np.inf)
+        np.minimum.at(matters, entries.column[some], (size[entries.row] / np.abs(entries.factor))[some])
+        matters[~np.isfinite(matters)] = 0.0
+        out = dict[int, Float]()
+        for v, (part, kept) in self.stated.parts.items():
+            values[v][kept] = np.maximum(values[v][kept], matters[self.columns[part.id]])
+            out[v.id] = values[v]
+        return out
+
+    @cached_property
+    def violations(self) -> dict[str, float]:
+        """The relative violations of constraints, attributes and limits, the largest first; without those of 0."""
+        if not self.stated.has_values:
+            return {}
+        names, typical = self.stated.names, self.typical
+        out = {names[one.id]: relative_violation(one, typical) for one in self.stated.constraints}
+        out |= dict(self.stated.beyond(typical))
+        return {name: by for name, by in sorted(out.items(), key=lambda one: -one[1]) if not by <= 0}
+
+    @property
+    def violation(self) -> float:
+        """The largest of these."""
+        return next(iter(self.violations.values()), 0.0)
+
+    # ---- what is proved
+
+    def certificate(self) -> ProblemCertificate:
+        """The certificate, by the first dual point that suffices."""
+        own = self.own_duals
+        if own is not None and not self.stated.has_values:
+            found = self.infeasible(own, False)
+            if found is not None:
+                return found
+        best = None if own is None else self.best(self.with_bounds(self.program, own), None)
+        if best is not None and self.gap(best.low) <= self.tol and self.violation <= self.tol:
+            return self.made(best, False)
+        z, y = self.again or (None, None)
+        if y is not None:
+            if not (self.stated.has_values and self.violation <= self.tol):
+                found = self.infeasible(y, True)
+                if found is not None:
+                    return found
+            second = self.best(y, z)
+            best = max(filter(None, (best, second)), key=self._order, default=None)
+            if z is not None and not (best is not None and self.gap(best.low) <= self.tol):
+                found = self.unbounded(z)
+                if found is not None:
+                    return found
+        return self.made(best, True)
+
+    def _order(self, found: DualBound) -> tuple[bool, bool, float]:
+        """Bounds that suffice come first, of these those without assumption, then the closest."""
+        enough = self.gap(found.low) <= self.tol
+        return enough, enough and not found.open.any(), found.low
+
+    def best(self, y: Float, z: Float | None) -> DualBound | None:
+        """The best bound near a dual point; others are tried until one needs no assumption and leaves no gap."""
+        found = list[DualBound]()
+        for one in self.bounds(self.program, y, self.sizes(z)):
+            found.append(one)
+            if not one.open.any() and self.gap(one.low) <= ENOUGH * self.tol:
+                break
+        return max(found, key=self._order, default=None)
+
+    def made(self, best: DualBound | None, again: bool, **more: Any) -> ProblemCertificate:
+        """A certificate of a bound on the minimum, if there is one."""
+        problem, low = self.stated.problem, -math.inf if best is None else best.low
+        given = {
+            "value": self.value,
+            "bound": self.sign * low,
+            "gap": self.gap(low),
+            "violation": self.violation,
+            "violations": tuple(self.violations.items()),
+            "tol": self.tol,
+            "maximised": self.sign < 0,
+            "claimed": None if problem.status is None else str(problem.status),
+            "solver": getattr(problem.solver_stats, "solver_name", None),
+            "solved_again": again,
+            "assumed": "" if best is None else self.assumption(best),
+            "relaxed": self.stated.is_whole,
+        }
+        return ProblemCertificate(**given | more)
+
+    def assumption(self, best: DualBound) -> str:
+        """What a bound assumes of the ranges of variables."""
+        if not best.open.any():
+            return ""
+        bounded = self.program.bounded
+        named = [v.name() for v, (part, _) in self.stated.parts.items() if not bounded[self.columns[part.id]].all()]
+        return (
+            f"{brief_list(named) or 'what CVXPY adds'} within {self.radius:g} times the size at the answer (at least 1)"
+        )
+
+    def infeasible(self, y: Float, again: bool) -> ProblemCertificate | None:
+        """The certificate that no point satisfies the constraints, by a dual ray; None if it proves nothing."""
+        program = replace(self.program, c=np.zeros(len(self.program.c)), offset=0.0)
+        y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
+        size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
+        proofs = [one for one in self.bounds(program, y, size) if one.low > 0]
+        if not proofs:
+            return None
+        best = min(proofs, key=lambda one: bool(one.open.any()))
+        none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
+        return self.made(best, again, infeasible=True, weights=tuple(self.weights(best.y).items()), **none)
+
+    def weights(self, y: Float) -> dict[str, float]:
+        """The largest multipliers of constraints and bounds that take part in a proof, relative to the largest."""
+        out, names = dict[str, float](), self.stated.names
+        for one in self.stated.posed.constraints:
+            out[names[one.id]] = float(np.abs(y[self.compiled.rows[one.id]]).max(initial=0.0))
+        rows = self.program.entries.part(self.of_bounds)
+        for variable, (part, _) in self.stated.parts.items():
+            some = np.isin(rows.column, self.columns[part.id])
+            out[f"bounds of {variable.name()}"] = float(y[self.of_bounds][rows.row[some]].max(initial=0.0))
+        most = max(out.values(), default=0.0) or 1.0
+        ordered = sorted(out.items(), key=lambda one: -one[1])
+        return {name: by / most for name, by in ordered if by > TAKES_PART * most}
+
+    def unbounded(self, d: Float) -> ProblemCertificate | None:
+        """The certificate that the objective improves without end from a feasible point along a direction; None if not
+        both are found.
+        """
+        program, size = self.program, np.abs(d).max(initial=0.0)
+        if not size > 0 or not np.isfinite(size):
+            return None
+        equations = sp.csr_array(program.transposed.T)[: program.dims.zero]
+        d = d / size
+        d = d - minimum_norm(equations, equations @ d) if program.dims.zero else d
+        most = np.abs(program.transposed).max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
+        outside = outside_cones(-(program.transposed.T @ d), program.dims)
+        beyond = np.maximum(np.where(np.isfinite(program.least), -d, 0.0), np.where(np.isfinite(program.most), d, 0.0))
+        descends = -float(program.c @ d) > STEEP * float(np.abs(program.c) @ np.abs(d))
+        if not descends or (outside > STRAIGHT * most).any() or (beyond > STRAIGHT).any():
+            return None
+        with values_kept(self.stated.parts):
+            if not (self.stated.has_values and self.violation <= self.tol):
+                found = points_of(self.compiled, self.compiled.data | {"c": np.zeros(len(d))})
+                if found is None:
+                    return None
+                self.stated.save(self.columns, found[0])
+            there = replace(self)
+            if not there.violation <= self.tol:
+                return None
+            none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": ""}
+            return there.made(None, True, unbounded=True, **none)
+
+
+def brief_list(names: Sequence[str]) -> str:
+    """Some names as words."""
+    shown = [brief(name) for name in names[:NAMED]] + ["others"] * (len(names) > NAMED)
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,232 @@
+"""CVXPY problems as a cone program has them: no parameters, and no variables that are matrices of a kind.
+
+A variable that is symmetric, diagonal, sparse or semidefinite is a matrix of 0 and 1 times a plain variable of its free
+entries, and a parameter is its value. Whole numbers may be any between their bounds: a bound on the optimum of this
+relaxation holds for them too. Constraints keep their order, so that rows and multipliers are found by the user's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.own import ranges
+from fairopt.errors import InvalidProblem, NotConcave
+from fairopt.proof.feasibility import relative_violation
+from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.lazy import cp, sp
+from fairopt.solve.form.compiled import Posed, is_plain
+
+SYMMETRIC = ("symmetric", "PSD", "NSD")
+COMPLEX = ("complex", "imag", "hermitian")
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A problem as it is asked, and ``posed`` for a cone program.
+
+    ``written`` are the user's ``constraints`` there, in order, and ``further`` those of semidefinite variables.
+    ``parts`` are, by the user's variable, the variable there and which entries of the user's it holds. ``limits`` are
+    the ranges of the user's variables, flat.
+    """
+
+    problem: cp.Problem
+    posed: Posed
+    constraints: Sequence[cp.Constraint]
+    written: Sequence[cp.Constraint]
+    further: Mapping[cp.Variable, cp.Constraint]
+    parts: Mapping[cp.Variable, tuple[cp.Variable, Indices]]
+    limits: Mapping[cp.Variable, tuple[Float, Float]]
+
+    @classmethod
+    def of(cls, problem: cp.Problem, limits: Mapping[cp.Variable, tuple[Any, Any]] | None) -> Stated:
+        """The problem with further limits of variables; an error if it is none that can be proved."""
+        check_problem(problem)
+        new: dict[int, Any] = {id(one): cp.Constant(one.value) for one in problem.parameters()}
+        parts, further = dict[cp.Variable, tuple[cp.Variable, Indices]](), dict[cp.Variable, cp.Constraint]()
+        for variable in problem.variables():
+            if is_plain(variable):
+                parts[variable] = variable, np.arange(variable.size)
+                continue
+            kept = _free_entries(variable)
+            low, high = _own_ranges(variable)
+            part = cp.Variable(len(kept), name=variable.name(), bounds=[low[kept], high[kept]])
+            parts[variable], new[id(variable)] = (part, kept), _expanded(variable, part, kept)
+            if sign := definite(variable):
+                further[variable] = cp.constraints.PSD(sign * new[id(variable)])
+        constraints = list({one.id: one for one in problem.constraints}.values())
+        objective, written = problem.objective, constraints
+        if new:
+            objective = objective.tree_copy(id_objects=new)
+            written = [one.tree_copy(id_objects=new) for one in constraints]
+        if not parts:  # a program has a column
+            objective = type(objective)(objective.args[0] + cp.Variable(bounds=[0.0, 0.0]))
+        posed = Posed(objective, [*written, *further.values()])
+        return cls(problem, posed, constraints, written, further, parts, _limits(problem, limits))
+
+    @property
+    def has_values(self) -> bool:
+        """Whether all variables have finite values."""
+        return all(v.value is not None and np.isfinite(flat(v)).all() for v in self.parts)
+
+    def by_column(self, columns: Mapping[int, Indices], by_variable: Mapping[cp.Variable, Float], out: Float) -> Float:
+        """Numbers by column of a program, where there are some by entry of the user's variables; ``out`` elsewhere."""
+        out = out.copy()
+        for variable, (part, kept) in self.parts.items():
+            if variable in by_variable and part.id in columns:
+                out[columns[part.id]] = by_variable[variable][kept]
+        return out
+
+    def save(self, columns: Mapping[int, Indices], z: Float) -> None:
+        """Set the user's variables to a point of the program."""
+        for variable, (part, kept) in self.parts.items():
+            if part.id in columns:
+                values = _spread(variable, kept) @ z[columns[part.id]]
+                variable.save_value(values.reshape(variable.shape, order="F"))
+
+    def beyond(self, typical: Mapping[int, Float]) -> Iterator[tuple[str, float]]:
+        """By how much values exceed what attributes and limits allow, by a name of that, relative to ``typical`` values
+        by id; whole numbers by how far they are from such.
+        """
+        for variable, (_, kept) in self.parts.items():
+            value, (low, high), name = flat(variable), self.limits[variable], variable.name()
+            size = np.maximum(np.abs(value), typical[variable.id])
+            size = np.where(size > 0, size, 1.0)
+            by = np.maximum(np.maximum(low - value, value - high), 0.0) / size
+            yield f"bounds of {name}", float(by.max(initial=0.0))
+            for kind, where in _whole(variable).items():
+                yield f"{name} is {kind}", float(np.abs(value - np.round(value))[where].max(initial=0.0))
+            if len(kept) < variable.size:
+                by = np.abs(value - _spread(variable, kept) @ value[kept]) / size
+                yield f"free entries of {name}", float(by.max(initial=0.0))
+            if variable in self.further:
+                matrix = definite(variable) * value.reshape(variable.shape, order="F")
+                yield self.names[self.further[variable].id], relative_violation(cp.constraints.PSD(cp.Constant(matrix)))
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The names of constraints, by the ids of the user's and of those written here."""
+        out = dict[int, str]()
+        for k, (one, written) in enumerate(zip(self.constraints, self.written, strict=True)):
+            out[one.id] = out[written.id] = getattr(one, "label", None) or f"constraints[{k}]"
+        for variable, condition in self.further.items():
+            out[condition.id] = f"{variable.name()} is {'PSD' if definite(variable) > 0 else 'NSD'}"
+        return out
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether some entries of variables are whole numbers."""
+        return any(_whole(variable) for variable in self.parts)
+
+
+def check_problem(problem: Any) -> None:
+    """`InvalidProblem` or `NotConcave` for what is not a convex problem of real numbers."""
+    if not isinstance(problem, cp.Problem):
+        raise InvalidProblem(f"certify({type(problem).__name__}): give a cvxpy.Problem")
+    complex_ = [v.name() for v in problem.variables() if any(v.attributes[name] for name in COMPLEX)]
+    if complex_ or any(c.is_complex() for c in (*problem.constants(), *problem.parameters())):
+        which = f"the variable {complex_[0]!r} is" if complex_ else "some numbers are"
+        raise InvalidProblem(f"{which} complex; write real and imaginary parts as variables and numbers of their own")
+    for parameter in problem.parameters():
+        if parameter.value is None:
+            raise InvalidProblem(f"the parameter {parameter.name()!r} has no value; give it one, and solve the problem")
+    if not problem.is_dcp():
+        other = "quasiconvex" if problem.is_dqcp() else "log-log convex" if problem.is_dgp() else ""
+        raise NotConcave(
+            "the problem is not convex by CVXPY's rules (problem.is_dcp()), so nothing bounds its optimum; "
+            + (
+                f"it is {other}: give the convex problem that CVXPY's reduction makes of it"
+                if other
+                else "write it with a convex objective to minimise, or a concave one to maximise, and convex "
+                "constraints"
+            )
+        )
+
+
+def flat(variable: cp.Variable) -> Float:
+    """The value of a variable as floats, in column order."""
+    with warnings.catch_warnings():  # of sparse variables: that they have another form too
+        warnings.simplefilter("ignore")
+        value = variable.value
+    return np.asarray(value.toarray() if sp.issparse(value) else value, dtype=float).ravel(order="F")
+
+
+def definite(variable: cp.Variable) -> int:
+    """1 for a variable that is positive semidefinite, -1 for a negative one, else 0."""
+    return int(bool(variable.attributes["PSD"])) - int(bool(variable.attributes["NSD"]))
+
+
+def _limits(problem: cp.Problem, given: Any) -> dict[cp.Variable, tuple[Float, Float]]:
+    """The ranges of variables by their attributes and as they are given further."""
+    out = {variable: _own_ranges(variable) for variable in problem.variables()}
+    if not isinstance(given or {}, Mapping):
+        raise InvalidProblem(f"limits is {type(given).__name__}; give a dict of (low, high) by variable")
+    for variable, pair in (given or {}).items():
+        if not isinstance(variable, cp.Variable) or variable not in out:
+            raise InvalidProblem(f"limits has {variable}, which is no variable of the problem")
+        try:
+            low, high = (np.broadcast_to(np.asarray(side, dtype=float), variable.shape) for side in pair)
+        except (TypeError, ValueError):
+            raise InvalidProblem(
+                f"limits of {variable.name()!r} are not a pair (low, high) of numbers or arrays of shape "
+                f"{variable.shape}"
+            ) from None
+        if not (low <= high).all():  # also NaN
+            raise InvalidProblem(f"limits of {variable.name()!r}: the lower is above the upper, or not a number")
+        least, most = out[variable]
+        out[variable] = np.maximum(least, low.ravel(order="F")), np.minimum(most, high.ravel(order="F"))
+    return out
+
+
+def _own_ranges(variable: cp.Variable) -> tuple[Float, Float]:
+    """The ranges that attributes give, flat; whole numbers of 0 and 1 lie between these."""
+    low, high = ranges(variable)
+    either = _whole(variable).get("boolean", np.zeros(variable.size, dtype=bool))
+    return np.where(either, np.maximum(low, 0.0), low), np.where(either, np.minimum(high, 1.0), high)
+
+
+def _whole(variable: cp.Variable) -> dict[str, Bool]:
+    """The entries, flat, that are whole numbers, by kind."""
+    out = dict[str, Bool]()
+    for kind, places in (("boolean", variable.boolean_idx), ("integer", variable.integer_idx)):
+        if variable.attributes[kind]:
+            where = np.zeros(variable.shape, dtype=bool)
+            where[tuple(np.asarray(axis) for axis in places)] = True
+            out[kind] = where.ravel(order="F")
+    return out
+
+
+def _free_entries(variable: cp.Variable) -> Indices:
+    """The places, in column order, of the entries of a variable that the others follow from."""
+    places = np.arange(variable.size).reshape(variable.shape, order="F")
+    if any(variable.attributes[name] for name in SYMMETRIC):
+        return places[np.triu_indices(variable.shape[0])]
+    if variable.attributes["diag"]:
+        return np.diag(places)
+    if variable.attributes["sparsity"]:
+        return np.asarray(places[tuple(variable.sparse_idx)])
+    return places.ravel(order="F")
+
+
+def _spread(variable: cp.Variable, kept: Indices) -> sp.csr_array:
+    """The matrix that makes all entries of a variable of the free ones."""
+    row, column = kept, np.arange(len(kept))
+    if any(variable.attributes[name] for name in SYMMETRIC):
+        n = variable.shape[0]
+        other = kept // n + n * (kept % n)
+        beside = other != kept
+        row, column = np.append(row, other[beside]), np.append(column, column[beside])
+    return sp.csr_array((np.ones(len(row)), (row, column)), shape=(variable.size, len(kept)))
+
+
+def _expanded(variable: cp.Variable, part: cp.Variable, kept: Indices) -> cp.Expression:
+    """A variable by its free entries, with what CVXPY's rules know of it."""
+    expression = cp.reshape(cp.Constant(_spread(variable, kept)) @ part, variable.shape, order="F")
+    wraps = cp.atoms.affine.wraps
+    known = {"PSD": wraps.psd_wrap, "NSD": wraps.nsd_wrap, "symmetric": wraps.symmetric_wrap}
+    return next((wrap(expression) for name, wrap in known.items() if variable.attributes[name]), expression)

@@ -128,7 +128,8 @@ class _Proof:
         made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False})
         if made is None:
             raise SolverUnavailable(
-                "the problem has cones besides linear, second-order, semidefinite, exponential and power cones of three numbers; nothing is proved of these"
+                "the problem has cones besides linear, second-order, semidefinite and exponential cones, and power "
+                "cones of three numbers; give atoms such as geo_mean without approx=False"
             )
         if not is_as_asked(made):
             raise NotCertified("the rows that CVXPY compiled differ from the problem at a random point")
@@ -171,7 +172,7 @@ class _Proof:
 
     @cached_property
     def own_duals(self) -> Float | None:
-        """The dual values of the user's constraints by row, if these are all rows but bounds, which get 0; else None."""
+        """The dual values of the user's constraints by row, and 0 for bounds; None if there are other rows."""
         y = np.full(len(self.program.b), np.nan)
         for condition, written in zip(self.stated.constraints, self.stated.written, strict=True):
             values = [one.value for one in condition.dual_variables]
@@ -278,8 +279,8 @@ class _Proof:
         """The relative violations of constraints, attributes and limits, the largest first; without those of 0."""
         if not self.stated.has_values:
             return {}
-        names, typical = self.stated.names, self.typical
-        out = {names[one.id]: relative_violation(one, typical) for one in self.stated.constraints}
+        text, typical = self.stated.text, self.typical
+        out = {text(one): by for one in self.stated.constraints if (by := relative_violation(one, typical)) != 0}
         out |= dict(self.stated.beyond(typical))
         return {name: by for name, by in sorted(out.items(), key=lambda one: -one[1]) if not by <= 0}
 
@@ -320,20 +321,28 @@ class _Proof:
         return enough, enough and not found.open.any(), found.low
 
     def best(self, y: Float, z: Float | None) -> DualBound | None:
-        """The best bound near a dual point; others are tried until one needs no assumption and leaves no gap."""
-        found = list[DualBound]()
-        for one in self.bounds(self.program, y, self.sizes(z)):
+        """The best bound near a dual point; others are tried until one needs no assumption and leaves no gap.
+
+        Where variables have no range by the constraints, those are tried that they have where the objective is at most
+        as large as at the answer: no other points could be better.
+        """
+        found, size = list[DualBound](), self.sizes(z)
+        for one in self.bounds(self.program, y, size):
             found.append(one)
             if not one.open.any() and self.gap(one.low) <= ENOUGH * self.tol:
                 break
+        if self.value is not None and np.isfinite(self.value) and all(one.open.any() for one in found):
+            level = self.sign * self.value + self.units[1]
+            program, box = self.program.below(level), self.box(size)
+            found += [program.bound(one.y, *box)._replace(below=level) for one in found]
         return max(found, key=self._order, default=None)
 
     def made(self, best: DualBound | None, again: bool, **more: Any) -> ProblemCertificate:
         """A certificate of a bound on the minimum, if there is one."""
         problem, low = self.stated.problem, -math.inf if best is None else best.low
-        given = {
+        given: dict[str, Any] = {
             "value": self.value,
-            "bound": self.sign * low,
+            "bound": self.sign * (low if best is None else min(low, best.below)),
             "gap": self.gap(low),
             "violation": self.violation,
             "violations": tuple(self.violations.items()),
@@ -371,9 +380,10 @@ class _Proof:
 
     def weights(self, y: Float) -> dict[str, float]:
         """The largest multipliers of constraints and bounds that take part in a proof, relative to the largest."""
-        out, names = dict[str, float](), self.stated.names
+        out, text = dict[str, float](), self.stated.text
         for one in self.stated.posed.constraints:
-            out[names[one.id]] = float(np.abs(y[self.compiled.rows[one.id]]).max(initial=0.0))
+            if most := float(np.abs(y[self.compiled.rows[one.id]]).max(initial=0.0)):
+                out[text(one)] = most
         rows = self.program.entries.part(self.of_bounds)
         for variable, (part, _) in self.stated.parts.items():
             some = np.isin(rows.column, self.columns[part.id])

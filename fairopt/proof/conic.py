@@ -13,7 +13,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -125,13 +125,14 @@ def conic_bound(
 class DualBound(NamedTuple):
     """A lower bound on the minimum of a cone program, by a dual point y.
 
-    ``open`` are the columns that are charged at an assumed range, and ``terms`` the size of what is added up.
+    ``open`` are the columns that are charged at an assumed range. A bound of points ``below`` a value is one of all if
+    it is not larger than this value.
     """
 
     low: float
-    terms: float
     open: Bool
     y: Float
+    below: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,16 @@ class ConeProgram:
         least, most = ranges_within_cones(Entries.of(sp.csr_array(data["A"])), b, data["dims"], least, most)
         given = data.get("lower_bounds"), data.get("upper_bounds")
         return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset or 0.0, least, most, given)
+
+    def below(self, value: float) -> ConeProgram:
+        """The program with the ranges that its points have at which the objective is at most a value."""
+        zero, matrix = self.dims.zero, sp.csr_array(self.transposed.T)
+        rows = sp.csr_array(sp.vstack([matrix[:zero], sp.csr_array(self.c[None]), matrix[zero:]]))
+        b = np.concatenate([self.b[:zero], [value - self.offset], self.b[zero:]])
+        dims = self.dims
+        dims = Cones(zero, dims.nonneg + 1, tuple(dims.soc), dims.exp, tuple(dims.p3d), tuple(dims.psd))
+        least, most = ranges_within_cones(Entries.of(rows), b, dims, self.least, self.most)
+        return replace(self, least=least, most=most)
 
     @cached_property
     def entries(self) -> Entries:
@@ -193,18 +204,17 @@ class ConeProgram:
             of_free = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[free]), sp.csr_array(c[free, None])]))
             exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
             residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
-        terms = float(np.abs(self.b * y).sum())
         ends = residual - rounding, residual + rounding
         charge = charged_at(*ends, self.least, self.most)
         open_ = ~np.isfinite(charge)
         charge = np.where(open_, charged_at(*ends, np.maximum(low, self.least), np.minimum(high, self.most)), charge)
-        value = -float(self.b @ y) - TERM_ROUNDING * terms + float(charge.sum())
-        return DualBound(value + self.offset, terms + float(np.abs(charge).sum()), open_, y)
+        value = -float(self.b @ y) - TERM_ROUNDING * float(np.abs(self.b * y).sum()) + float(charge.sum())
+        return DualBound(value + self.offset, open_, y)
 
     def repaired(self, y: Float, some: Bool, others: Bool) -> Float:
         """A point of the dual cone near y at which ``c + A'y`` vanishes on some columns, up to rounding.
 
-        Only if it costs less are rows whose multipliers may rise those of ``others`` than its.
+        Rows without ``others`` take what is left of the rest where that costs less than their ranges (`_covered`).
         """
         c, transposed, sizes, linear = self.c, self.transposed, self.sizes, self.linear
         at = into_dual_cone(self.curves.at(y), self.dims)

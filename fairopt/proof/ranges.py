@@ -44,6 +44,10 @@ class Entries(NamedTuple):
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return cls(row[some], matrix.indices[some], matrix.data[some], matrix.shape[0])
 
+    def matrix(self, columns: int) -> sp.csr_array:
+        """The matrix with so many columns."""
+        return sp.csr_array((self.factor, (self.row, self.column)), shape=(self.n, columns))
+
     def part(self, rows: slice) -> Entries:
         """Those of some rows."""
         some = slice(*np.searchsorted(self.row, (rows.start, rows.stop)))
@@ -94,6 +98,8 @@ def ranges_within_cones(every: Entries, b: Float, dims: Any, least: Float, most:
     """
     equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
     rows, right = every.part(linear).with_below(every.part(equal), -1.0), np.concatenate([b[linear], -b[equal]])
+    more, of_more = _sums_of_rows(every, b, dims)
+    rows, right = rows.with_below(more, 1.0), np.append(right, of_more)
     least, most = implied_ranges(rows, right, least, most)
     curved = slice(linear.stop, len(b))
     if curved.start == curved.stop:
@@ -108,6 +114,31 @@ def ranges_within_cones(every: Entries, b: Float, dims: Any, least: Float, most:
         least, most = implied_ranges(of_all, sides, least, most)
         before = sides
     return least, most
+
+
+def _sums_of_rows(every: Entries, b: Float, dims: Any) -> tuple[Entries, Float]:
+    """Sums of two rows that bound what neither does: of |x| <= t, as two rows, and of s_1 <= s_0 and -s_1 <= s_0 of a
+    second-order cone, which for a product of x and y that is at least a square are x >= 0 and y >= 0.
+
+    Inequalities whose coefficients differ by signs only have the same sum of absolute values at random weights.
+    """
+    zero, end, size = dims.zero, dims.zero + dims.nonneg, int(every.column.max(initial=-1)) + 1
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, size)
+    total = np.bincount(every.row, np.abs(every.factor) * weights[every.column], every.n)[zero:end]
+    order = zero + np.argsort(total, kind="stable")
+    alike = np.flatnonzero(
+        (np.diff(total[order - zero]) == 0) & (np.bincount(every.row, minlength=every.n)[order[1:]] > 1)
+    )
+    first = end + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)
+    first = first[np.array(dims.soc, dtype=int) > 1]
+    rows = np.concatenate([order[alike], first, first])
+    others = np.concatenate([order[alike + 1], first + 1, first + 1])
+    signs = np.repeat([1.0, 1.0, -1.0], [len(alike), len(first), len(first)])
+    n = np.arange(len(rows))
+    pick = sp.csr_array(
+        (np.append(np.ones(len(n)), signs), (np.append(n, n), np.append(rows, others))), (len(n), every.n)
+    )
+    return Entries.of(sp.csr_array(pick @ every.matrix(size))), pick @ b
 
 
 def _expressions(a: Entries, b: Float, least: Float, most: Float) -> tuple[Float, Float]:

@@ -19,10 +19,12 @@ from fairopt.blocks.own import ranges
 from fairopt.errors import InvalidProblem, NotConcave
 from fairopt.proof.feasibility import relative_violation
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import cp, sp
-from fairopt.solve.form.compiled import Posed, is_plain
+from fairopt.solve.form.compiled import Posed
+from fairopt.solve.form.structured import by_free_entries, definite, is_plain, spread
 
-SYMMETRIC = ("symmetric", "PSD", "NSD")
+SHOWN = 40  # characters of a constraint in messages
 COMPLEX = ("complex", "imag", "hermitian")
 
 
@@ -53,12 +55,10 @@ class Stated:
             if is_plain(variable):
                 parts[variable] = variable, np.arange(variable.size)
                 continue
-            kept = _free_entries(variable)
-            low, high = _own_ranges(variable)
-            part = cp.Variable(len(kept), name=variable.name(), bounds=[low[kept], high[kept]])
-            parts[variable], new[id(variable)] = (part, kept), _expanded(variable, part, kept)
-            if sign := definite(variable):
-                further[variable] = cp.constraints.PSD(sign * new[id(variable)])
+            part, kept, new[id(variable)], condition = by_free_entries(variable, *_own_ranges(variable))
+            parts[variable] = part, kept
+            if condition is not None:
+                further[variable] = condition
         constraints = list({one.id: one for one in problem.constraints}.values())
         objective, written = problem.objective, constraints
         if new:
@@ -86,7 +86,7 @@ class Stated:
         """Set the user's variables to a point of the program."""
         for variable, (part, kept) in self.parts.items():
             if part.id in columns:
-                values = _spread(variable, kept) @ z[columns[part.id]]
+                values = spread(variable, kept) @ z[columns[part.id]]
                 variable.save_value(values.reshape(variable.shape, order="F"))
 
     def beyond(self, typical: Mapping[int, Float]) -> Iterator[tuple[str, float]]:
@@ -102,11 +102,11 @@ class Stated:
             for kind, where in _whole(variable).items():
                 yield f"{name} is {kind}", float(np.abs(value - np.round(value))[where].max(initial=0.0))
             if len(kept) < variable.size:
-                by = np.abs(value - _spread(variable, kept) @ value[kept]) / size
+                by = np.abs(value - spread(variable, kept) @ value[kept]) / size
                 yield f"free entries of {name}", float(by.max(initial=0.0))
             if variable in self.further:
                 matrix = definite(variable) * value.reshape(variable.shape, order="F")
-                yield self.names[self.further[variable].id], relative_violation(cp.constraints.PSD(cp.Constant(matrix)))
+                yield self.text(self.further[variable]), relative_violation(cp.constraints.PSD(cp.Constant(matrix)))
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -117,6 +117,11 @@ class Stated:
         for variable, condition in self.further.items():
             out[condition.id] = f"{variable.name()} is {'PSD' if definite(variable) > 0 else 'NSD'}"
         return out
+
+    def text(self, condition: cp.Constraint) -> str:
+        """The name of a constraint, and if that is its place what it says, cut short."""
+        name = self.names[condition.id]
+        return f"{name} ({shorter(str(condition), SHOWN)})" if name.startswith("constraints[") else name
 
     @property
     def is_whole(self) -> bool:
@@ -154,11 +159,6 @@ def flat(variable: cp.Variable) -> Float:
         warnings.simplefilter("ignore")
         value = variable.value
     return np.asarray(value.toarray() if sp.issparse(value) else value, dtype=float).ravel(order="F")
-
-
-def definite(variable: cp.Variable) -> int:
-    """1 for a variable that is positive semidefinite, -1 for a negative one, else 0."""
-    return int(bool(variable.attributes["PSD"])) - int(bool(variable.attributes["NSD"]))
 
 
 def _limits(problem: cp.Problem, given: Any) -> dict[cp.Variable, tuple[Float, Float]]:
@@ -199,34 +199,3 @@ def _whole(variable: cp.Variable) -> dict[str, Bool]:
             where[tuple(np.asarray(axis) for axis in places)] = True
             out[kind] = where.ravel(order="F")
     return out
-
-
-def _free_entries(variable: cp.Variable) -> Indices:
-    """The places, in column order, of the entries of a variable that the others follow from."""
-    places = np.arange(variable.size).reshape(variable.shape, order="F")
-    if any(variable.attributes[name] for name in SYMMETRIC):
-        return places[np.triu_indices(variable.shape[0])]
-    if variable.attributes["diag"]:
-        return np.diag(places)
-    if variable.attributes["sparsity"]:
-        return np.asarray(places[tuple(variable.sparse_idx)])
-    return places.ravel(order="F")
-
-
-def _spread(variable: cp.Variable, kept: Indices) -> sp.csr_array:
-    """The matrix that makes all entries of a variable of the free ones."""
-    row, column = kept, np.arange(len(kept))
-    if any(variable.attributes[name] for name in SYMMETRIC):
-        n = variable.shape[0]
-        other = kept // n + n * (kept % n)
-        beside = other != kept
-        row, column = np.append(row, other[beside]), np.append(column, column[beside])
-    return sp.csr_array((np.ones(len(row)), (row, column)), shape=(variable.size, len(kept)))
-
-
-def _expanded(variable: cp.Variable, part: cp.Variable, kept: Indices) -> cp.Expression:
-    """A variable by its free entries, with what CVXPY's rules know of it."""
-    expression = cp.reshape(cp.Constant(_spread(variable, kept)) @ part, variable.shape, order="F")
-    wraps = cp.atoms.affine.wraps
-    known = {"PSD": wraps.psd_wrap, "NSD": wraps.nsd_wrap, "symmetric": wraps.symmetric_wrap}
-    return next((wrap(expression) for name, wrap in known.items() if variable.attributes[name]), expression)

@@ -24,9 +24,9 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import PER_ENTRY, affine_entries, backend, parameters
 from fairopt.solve.form.highs import solve_data
+from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
-SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
 
 
 @dataclass
@@ -196,7 +196,10 @@ class CompiledHere(Compiled):
         twice = len({c.id for c in problem.constraints}) < len(problem.constraints)  # rows are found by these
         if not out.variables or part.parameters() or not part.is_dcp() or complex_ or twice:
             return None
+        if not all(map(is_plain, out.variables)):
+            return None
         written, inverse = out.in_cones(part)
+        written, ids = _of_plain_variables(written)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
         if not all(map(is_plain, variables)) or None in parts:
@@ -204,7 +207,7 @@ class CompiledHere(Compiled):
         out.all_variables, out.cost = variables, written.objective.args[0]
         out.conditions = [*beside, *written.constraints]
         out.write(out.cost, [one for one in parts if one is not None], variables, beside)
-        out.rows |= {c.id: out.rows[inverse.cons_id_map[c.id]] for c in rest}
+        out.rows |= {c.id: out.rows[ids.get(at := inverse.cons_id_map[c.id], at)] for c in rest}
         return out
 
     def in_cones(self, part: cp.Problem) -> Any:
@@ -392,6 +395,20 @@ def _to_cones() -> Any:
     return ToCones
 
 
+def _of_plain_variables(problem: cp.Problem) -> tuple[cp.Problem, dict[int, int]]:
+    """A problem with variables that are matrices of a kind by their free entries, and new ids of its constraints."""
+    new, further = dict[int, Any](), list[cp.Constraint]()
+    for variable in problem.variables():
+        if any(variable.attributes[name] for name in STRUCTURED):
+            *_, new[id(variable)], condition = by_free_entries(variable, *ranges(variable))
+            further += [] if condition is None else [condition]
+    if not new:
+        return problem, {}
+    constraints = [one.tree_copy(id_objects=new) for one in problem.constraints]
+    ids = {old.id: one.id for old, one in zip(problem.constraints, constraints, strict=True)}
+    return cp.Problem(problem.objective.tree_copy(id_objects=new), [*constraints, *further]), ids
+
+
 def _entries(table: Any) -> tuple[Indices, Indices, Float]:
     """The rows, columns and values of a sparse or dense table."""
     if not hasattr(table, "tocsr"):
@@ -463,13 +480,6 @@ def matrix_of(rows: Float, n: int) -> Float:
     """The symmetric matrix of such rows."""
     order, factors = triangle(n)
     return np.asarray((rows[order] * factors).reshape(n, n))
-
-
-def is_plain(variable: cp.Variable) -> bool:
-    """Whether a variable has no attributes besides bounds, which are numbers."""
-    others = [value for name, value in variable.attributes.items() if name not in SIGNS]
-    bounds = variable.attributes["bounds"] or ()
-    return not any(others) and not any(isinstance(side, cp.Expression) or sp.issparse(side) for side in bounds)
 
 
 class Left:

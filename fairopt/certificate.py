@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from fairopt.errors import NotCertified
+from fairopt.io.saving import write_whole
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 __all__ = ["Certificate", "ProblemCertificate", "Try", "within_tolerance"]
@@ -200,6 +207,17 @@ class ProblemCertificate:
     maximised: bool = False
     tol: float = GAP_TOLERANCE
     seconds: float = 0.0
+    file: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the proof as JSON, which `verify` checks without a solver; return the path.
+
+        The file has the problem as a cone program, the answer and the dual point. `NotCertified` if there is no bound.
+        """
+        if self.file is None:
+            raise NotCertified(f"there is nothing to save: {self}")
+        write_whole(Path(path), json.dumps(self.file(), allow_nan=False) + "\n")
+        return Path(path)
 
     @property
     def ok(self) -> bool:

@@ -23,7 +23,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -32,16 +32,17 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.written_values import rounding_of, size_of, without_constants
 from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
-from fairopt.proof.conic import ConeProgram, DualBound, outside_cones, points_of
+from fairopt.proof.conic import ConeProgram, DualBound, exact_sums, outside_cones, points_of
 from fairopt.proof.feasibility import relative_violation
 from fairopt.proof.least_squares import minimum_norm
+from fairopt.proof.proof_file import proof_file
 from fairopt.proof.ranges import ranges_within_cones
 from fairopt.proof.stated import Stated, flat
 from fairopt.proof.written_rows import in_rows, is_as_asked
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import begin
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere, values_kept
 
 RADIUS = 1e3  # the default: of a variable's size at the answer
@@ -49,6 +50,7 @@ CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since opt
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
 STRAIGHT = 1e-9  # of the terms of a row: what a direction may leave of it
 ENOUGH = 1e-3  # of the tolerance: a gap for which no other dual point is tried
+BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
 
@@ -143,10 +145,8 @@ class _Proof:
     @cached_property
     def program(self) -> ConeProgram:
         """The cone program, with ranges of all columns."""
-        none = np.full(self.compiled.data["A"].shape[1], np.inf)
-        low, high = ({v: pair[k] for v, pair in self.stated.limits.items()} for k in (0, 1))
-        least = self.stated.by_column(self.columns, low, -none)
-        return ConeProgram.of(self.compiled, least, self.stated.by_column(self.columns, high, none))
+        ranges = self.stated.ranges_of(self.columns, self.compiled.data["A"].shape[1])
+        return ConeProgram.of(self.compiled, *ranges)
 
     @cached_property
     def of_user(self) -> Bool:
@@ -188,12 +188,15 @@ class _Proof:
         return self.compiled.bounds or slice(0, 0)
 
     def with_bounds(self, program: ConeProgram, y: Float) -> Float:
-        """A dual point with what it leaves of variables as the multipliers of their bounds, where these have none."""
+        """A dual point with what it leaves of variables, less rounding, as the multipliers of their bounds, where these
+        have none.
+        """
         rows = program.entries.part(self.of_bounds)  # -1 for a lower bound and 1 for an upper one
         if y[self.of_bounds].any() or not len(rows.row):
             return y
         y, left = y.copy(), program.c + program.transposed @ y
-        y[self.of_bounds] = np.maximum(-left[rows.column] * rows.factor, 0.0)
+        rounding = TERM_ROUNDING * (np.abs(program.c) + program.sizes @ np.abs(y))
+        y[self.of_bounds] = np.maximum(-left[rows.column] * rows.factor - 2.0 * rounding[rows.column], 0.0)
         return y
 
     def box(self, size: Float) -> tuple[Float, Float]:
@@ -230,7 +233,7 @@ class _Proof:
     @cached_property
     def sign(self) -> float:
         """1 if the objective is minimised, and -1 if it is maximised."""
-        return -1.0 if isinstance(self.stated.problem.objective, cp.Maximize) else 1.0
+        return -1.0 if self.stated.maximised else 1.0
 
     @cached_property
     def value(self) -> float | None:
@@ -300,7 +303,7 @@ class _Proof:
                 return found
         best = None if own is None else self.best(self.with_bounds(self.program, own), None)
         if best is not None and self.gap(best.low) <= self.tol and self.violation <= self.tol:
-            return self.made(best, False)
+            return self.optimal(best, False)
         z, y = self.again or (None, None)
         if y is not None:
             if not (self.stated.has_values and self.violation <= self.tol):
@@ -313,7 +316,12 @@ class _Proof:
                 found = self.unbounded(z)
                 if found is not None:
                     return found
-        return self.made(best, True)
+        return self.optimal(best, True)
+
+    def optimal(self, best: DualBound | None, again: bool) -> ProblemCertificate:
+        """The certificate of a bound."""
+        has_file = best is not None and self.stated.has_values
+        return self.made(best, again, "optimal", (self.at, best.y) if best is not None and has_file else None)
 
     def _order(self, found: DualBound) -> tuple[bool, bool, float]:
         """Bounds that suffice come first, of these those without assumption, then the closest."""
@@ -337,8 +345,15 @@ class _Proof:
             found += [program.bound(one.y, *box)._replace(below=level) for one in found]
         return max(found, key=self._order, default=None)
 
-    def made(self, best: DualBound | None, again: bool, **more: Any) -> ProblemCertificate:
-        """A certificate of a bound on the minimum, if there is one."""
+    def made(
+        self,
+        best: DualBound | None,
+        again: bool,
+        status: str = "optimal",
+        file: tuple[Float | None, Float] | None = None,
+        **more: Any,
+    ) -> ProblemCertificate:
+        """A certificate of a bound on the minimum, if there is one; a ``file`` has a point and a dual point."""
         problem, low = self.stated.problem, -math.inf if best is None else best.low
         given: dict[str, Any] = {
             "value": self.value,
@@ -347,14 +362,24 @@ class _Proof:
             "violation": self.violation,
             "violations": tuple(self.violations.items()),
             "tol": self.tol,
-            "maximised": self.sign < 0,
+            "maximised": self.stated.maximised,
             "claimed": None if problem.status is None else str(problem.status),
             "solver": getattr(problem.solver_stats, "solver_name", None),
             "solved_again": again,
             "assumed": "" if best is None else self.assumption(best),
             "relaxed": self.stated.is_whole,
+            "file": None if file is None else partial(self.written, status, *file),
         }
         return ProblemCertificate(**given | more)
+
+    def written(self, status: str, point: Float | None, dual: Float) -> dict[str, Any]:
+        """The file of a proof."""
+        with np.errstate(all="ignore"):
+            box = self.box(self.sizes(None))
+            if self.value is not None and np.isfinite(self.value):
+                level = self.program.below(self.sign * self.value + self.units[1])
+                box = np.maximum(box[0], level.least), np.minimum(box[1], level.most)
+            return proof_file(self.stated, self.compiled, self.program, box, status, point, dual)
 
     def assumption(self, best: DualBound) -> str:
         """What a bound assumes of the ranges of variables."""
@@ -376,7 +401,8 @@ class _Proof:
             return None
         best = min(proofs, key=lambda one: bool(one.open.any()))
         none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
-        return self.made(best, again, infeasible=True, weights=tuple(self.weights(best.y).items()), **none)
+        weights = tuple(self.weights(best.y).items())
+        return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
 
     def weights(self, y: Float) -> dict[str, float]:
         """The largest multipliers of constraints and bounds that take part in a proof, relative to the largest."""
@@ -402,23 +428,39 @@ class _Proof:
         equations = sp.csr_array(program.transposed.T)[: program.dims.zero]
         d = d / size
         d = d - minimum_norm(equations, equations @ d) if program.dims.zero else d
-        most = np.abs(program.transposed).max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
-        outside = outside_cones(-(program.transposed.T @ d), program.dims)
-        beyond = np.maximum(np.where(np.isfinite(program.least), -d, 0.0), np.where(np.isfinite(program.most), d, 0.0))
-        descends = -float(program.c @ d) > STEEP * float(np.abs(program.c) @ np.abs(d))
-        if not descends or (outside > STRAIGHT * most).any() or (beyond > STRAIGHT).any():
+        for bits in BITS:  # of few digits, at which equations may hold exactly
+            simple = np.round(d * 2.0**bits) / 2.0**bits
+            if self.descends(simple, 0.0):
+                d = simple
+                break
+        if not self.descends(d, STRAIGHT):
             return None
         with values_kept(self.stated.parts):
+            point = self.at
             if not (self.stated.has_values and self.violation <= self.tol):
                 found = points_of(self.compiled, self.compiled.data | {"c": np.zeros(len(d))})
                 if found is None:
                     return None
-                self.stated.save(self.columns, found[0])
+                point = found[0]
+                self.stated.save(self.columns, point)
             there = replace(self)
             if not there.violation <= self.tol:
                 return None
             none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": ""}
-            return there.made(None, True, unbounded=True, **none)
+            return there.made(None, True, "unbounded", (point, d), unbounded=True, **none)
+
+    def descends(self, d: Float, off: float) -> bool:
+        """Whether the objective falls along a direction that leaves no cone and no limit, or by a part ``off`` of the
+        terms only.
+        """
+        program = self.program
+        columns = program.transposed
+        most = np.abs(columns).max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
+        outside = outside_cones(-exact_sums(sp.csr_array(columns.T), d), program.dims)
+        least, limit = self.stated.ranges_of(self.columns, len(d))
+        beyond = np.maximum(np.where(np.isfinite(least), -d, 0.0), np.where(np.isfinite(limit), d, 0.0))
+        falls = -float(program.c @ d) > STEEP * float(np.abs(program.c) @ np.abs(d))
+        return falls and bool((outside <= off * most).all() and (beyond <= off).all())
 
 
 def brief_list(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ relaxation holds for them too. Constraints keep their order, so that rows and mu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,9 +65,11 @@ class Stated:
             objective = objective.tree_copy(id_objects=new)
             written = [one.tree_copy(id_objects=new) for one in constraints]
         if not parts:  # a program has a column
-            objective = type(objective)(objective.args[0] + cp.Variable(bounds=[0.0, 0.0]))
+            nothing = cp.Variable(name="nothing", bounds=[0.0, 0.0])
+            nothing.save_value(np.array(0.0))
+            objective, parts = type(objective)(objective.args[0] + nothing), {nothing: (nothing, np.arange(1))}
         posed = Posed(objective, [*written, *further.values()])
-        return cls(problem, posed, constraints, written, further, parts, _limits(problem, limits))
+        return cls(problem, posed, constraints, written, further, parts, _limits(parts, limits))
 
     @property
     def has_values(self) -> bool:
@@ -81,6 +83,17 @@ class Stated:
             if variable in by_variable and part.id in columns:
                 out[columns[part.id]] = by_variable[variable][kept]
         return out
+
+    def ranges_of(self, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+        """The ranges of all columns of a program that attributes and limits give."""
+        least, most = ({v: pair[k] for v, pair in self.limits.items()} for k in (0, 1))
+        none = np.full(size, np.inf)
+        return self.by_column(columns, least, -none), self.by_column(columns, most, none)
+
+    @property
+    def maximised(self) -> bool:
+        """Whether the objective is maximised."""
+        return isinstance(self.problem.objective, cp.Maximize)
 
     def save(self, columns: Mapping[int, Indices], z: Float) -> None:
         """Set the user's variables to a point of the program."""
@@ -161,9 +174,9 @@ def flat(variable: cp.Variable) -> Float:
     return np.asarray(value.toarray() if sp.issparse(value) else value, dtype=float).ravel(order="F")
 
 
-def _limits(problem: cp.Problem, given: Any) -> dict[cp.Variable, tuple[Float, Float]]:
+def _limits(variables: Iterable[cp.Variable], given: Any) -> dict[cp.Variable, tuple[Float, Float]]:
     """The ranges of variables by their attributes and as they are given further."""
-    out = {variable: _own_ranges(variable) for variable in problem.variables()}
+    out = {variable: _own_ranges(variable) for variable in variables}
     if not isinstance(given or {}, Mapping):
         raise InvalidProblem(f"limits is {type(given).__name__}; give a dict of (low, high) by variable")
     for variable, pair in (given or {}).items():

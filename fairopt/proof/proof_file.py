@@ -1,0 +1,294 @@
+"""Files of proofs of cone programs, ``fairopt.proof/1``: the program, its ranges, a point, a dual point and claims.
+
+A file speaks of its own program only: of the value ``c'z + offset`` at its point, and of ranges that it states or that
+rows with a single entry imply, which a checker finds in exact arithmetic. So its claims are computed here once more for
+these, with rounding on the safe side. Where columns have other ranges, as by several rows or by the value of the
+answer, the file states a ``radius``. The point has the user's values, and for what CVXPY adds the best values beside
+them, of one more solve.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairopt.proof.conic import ConeProgram, exact_sums, outside_cones, points_of
+from fairopt.proof.polish import cancelled
+from fairopt.proof.stated import Stated
+from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.tolerances import EPS, TERM_ROUNDING
+from fairopt.solve.form.compiled import CompiledHere, Cones
+
+FORMAT = "fairopt.proof/1"
+LEAST_SIZE = 1e-3  # of the largest number of a point: the least of a row's terms there
+MORE = 1.01  # times what is measured is claimed
+A_LITTLE = 1e-13  # and what rounding may hide of violations
+ALONG_MIDDLE = 3.0  # times what one row of an exponential or power cone is short of, all three mend it together
+INSIDE = 4 * EPS  # relative: by how much dual points are moved into curved cones
+
+
+def proof_file(
+    stated: Stated,
+    compiled: CompiledHere,
+    program: ConeProgram,
+    box: tuple[Float, Float],
+    status: str,
+    point: Float | None,
+    dual: Float,
+) -> dict[str, Any]:
+    """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
+    import fairopt
+
+    order = _order(program.dims)
+    limits = stated.ranges_of(compiled.columns(), len(program.c))
+    at = None if point is None else completed(compiled, program, limits, point)
+    y, radius = dual, None
+    if status != "unbounded":
+        costs = program.c if status == "optimal" else np.zeros(len(program.c))
+        least, most = _by_single_entries(program, *limits)
+        program_there = replace(program, c=costs, least=least, most=most)
+        y = _inside(dual, program.dims)
+        if (needs := _needs_radius(program_there, y)).any():
+            y = cancelled(y, costs, program.transposed, needs, program.linear)
+            needs = _needs_radius(program_there, y)
+        if needs.any():
+            reach = np.maximum(np.abs(box[0]), np.abs(box[1]))
+            radius = np.where(needs, reach if at is None else np.maximum(reach, MORE * np.abs(at)), np.inf)
+        claims = _claims(program_there, status, limits, radius, y, at, stated)
+    else:
+        claims = _claims(program, status, limits, radius, y, at, stated)
+    matrix = sp.coo_array(program.transposed.T.tocsr()[order])
+    cost = np.flatnonzero(program.c)
+    text = str(stated.problem)
+    return {
+        "format": FORMAT,
+        "version": fairopt.__version__,
+        "source": {"name": None, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        "sense": "maximize" if stated.maximised else "minimize",
+        "program": {
+            "columns": len(program.c),
+            "rows": len(program.b),
+            "cost": {"column": cost.tolist(), "value": program.c[cost].tolist()},
+            "offset": program.offset,
+            "matrix": {"row": matrix.row.tolist(), "column": matrix.col.tolist(), "value": matrix.data.tolist()},
+            "right": program.b[order].tolist(),
+            "cones": _cones(program.dims),
+        },
+        "variables": _variables(stated, compiled),
+        "constraints": _constraints(stated, compiled, order),
+        "limits": {"least": _or_null(limits[0]), "most": _or_null(limits[1])},
+        "radius": None if radius is None else _or_null(radius),
+        "point": None if at is None else at.tolist(),
+        "dual": (y if status == "unbounded" else y[order]).tolist(),
+        "claims": claims,
+    }
+
+
+def completed(compiled: CompiledHere, program: ConeProgram, limits: tuple[Float, Float], point: Float) -> Float:
+    """A point with the best values of the columns that are NaN, beside the others, as another solve finds them."""
+    open_ = np.isnan(point)
+    if not open_.any():
+        return point
+    matrix, known = sp.csc_array(program.transposed.T), np.where(open_, 0.0, point)
+    cones = cone_of_row(program.dims)
+    touched = np.unique(cones[np.unique(matrix[:, np.flatnonzero(open_)].indices)])
+    rows = np.flatnonzero(np.isin(cones, touched))
+    data = compiled.data | {
+        "A": sp.csc_array(matrix[rows][:, np.flatnonzero(open_)]),
+        "b": (program.b - matrix @ known)[rows],
+        "c": program.c[open_],
+        "dims": _part_of(program.dims, touched),
+    }
+    found = points_of(compiled, data) if len(rows) else None
+    out = known.copy()
+    out[open_] = 0.0 if found is None else found[0]
+    return np.clip(out, *limits)
+
+
+def cone_of_row(dims: Any) -> Indices:
+    """The cone of each row; each equation and each inequality is one."""
+    sizes = [1] * (dims.zero + dims.nonneg) + _sizes(dims)
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _sizes(dims: Any) -> list[int]:
+    """The numbers of rows of curved cones."""
+    return [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
+
+
+def _part_of(dims: Any, cones: Indices) -> Cones:
+    """Some cones of a program."""
+    ends = np.cumsum([dims.zero, dims.nonneg, len(dims.soc), len(dims.psd), dims.exp, len(dims.p3d)])
+    parts = [
+        cones[(cones >= end - n) & (cones < end)] - (end - n)
+        for end, n in zip(ends, np.diff(ends, prepend=0), strict=True)
+    ]
+    zero, nonneg, soc, psd, exp, p3d = parts
+    return Cones(
+        len(zero),
+        len(nonneg),
+        tuple(dims.soc[k] for k in soc),
+        len(exp),
+        tuple(dims.p3d[k] for k in p3d),
+        tuple(dims.psd[k] for k in psd),
+    )
+
+
+def _order(dims: Any) -> Indices:
+    """The rows in the order of the file, in which matrices come last."""
+    start = dims.zero + dims.nonneg + int(sum(dims.soc))
+    matrices = sum(n * (n + 1) // 2 for n in dims.psd)
+    end = start + matrices + 3 * (dims.exp + len(dims.p3d))
+    return np.concatenate([np.arange(start), np.arange(start + matrices, end), np.arange(start, start + matrices)])
+
+
+def _cones(dims: Any) -> dict[str, Any]:
+    """The cones as the file has them."""
+    return {
+        "zero": int(dims.zero),
+        "nonneg": int(dims.nonneg),
+        "soc": [int(size) for size in dims.soc],
+        "exp": int(dims.exp),
+        "power": [float(a) for a in dims.p3d],
+        "psd": [int(n) for n in dims.psd],
+    }
+
+
+def _variables(stated: Stated, compiled: CompiledHere) -> list[dict[str, Any]]:
+    """The variables by their columns."""
+    ours = {part.id for part, _ in stated.parts.values()}
+    every = sorted(compiled.all_variables, key=lambda v: compiled.starts[v.id])
+    return [
+        {"name": v.name(), "shape": list(v.shape), "start": compiled.starts[v.id], "added": v.id not in ours}
+        for v in every
+    ]
+
+
+def _constraints(stated: Stated, compiled: CompiledHere, order: Indices) -> list[dict[str, Any]]:
+    """The user's constraints by their rows."""
+    place, out = np.argsort(order), []
+    for one in stated.posed.constraints:
+        rows = compiled.rows[one.id]
+        if rows.stop > rows.start:
+            out.append({"name": stated.names[one.id], "start": int(place[rows.start]), "size": rows.stop - rows.start})
+    return sorted(out, key=lambda one: int(one["start"]))
+
+
+def _or_null(numbers: Float) -> list[float | None]:
+    """Numbers as JSON has them: infinite ones are null."""
+    return [number if np.isfinite(number) else None for number in numbers.tolist()]
+
+
+def _inside(y: Float, dims: Any) -> Float:
+    """A dual point moved into curved cones by a hair, so that exact arithmetic finds it there."""
+    y, at = y.copy(), dims.zero + dims.nonneg
+    for size in dims.soc:
+        y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])) * (1.0 + size * INSIDE))
+        at += size
+    at += sum(n * (n + 1) // 2 for n in dims.psd)  # which have a margin already
+    for _ in range(dims.exp):
+        u, v, w = y[at : at + 3]
+        if u < 0:
+            y[at + 2] = max(w, -u * np.exp(v / u - 1.0) * (1.0 + INSIDE * (4.0 + abs(v / u))))
+        at += 3
+    for a in dims.p3d:
+        u, v, w = y[at : at + 3]
+        most = (u / a) ** a * (v / (1.0 - a)) ** (1.0 - a) * (1.0 - 4 * INSIDE)
+        y[at + 2] = np.clip(w, -most, most)
+        at += 3
+    return y
+
+
+def _positive_rows(dims: Any) -> Bool:
+    """The rows whose cone says that they are not negative."""
+    at = dims.zero + dims.nonneg
+    out = [np.arange(at) >= dims.zero]
+    out += [np.arange(size) == 0 for size in dims.soc]
+    for n in dims.psd:
+        out.append(np.equal(*np.tril_indices(n)))
+    out += [np.array([False, True, True])] * dims.exp + [np.array([True, True, False])] * len(dims.p3d)
+    return np.concatenate(out) if out else np.zeros(0, dtype=bool)
+
+
+def _by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple[Float, Float]:
+    """Ranges cut by rows with a single entry."""
+    least, most, entries = least.copy(), most.copy(), program.entries
+    equal = np.arange(entries.n) < program.dims.zero
+    alone = (np.bincount(entries.row, minlength=entries.n) == 1) & (equal | _positive_rows(program.dims))
+    some = alone[entries.row]
+    row, column, factor = entries.row[some], entries.column[some], entries.factor[some]
+    end, both = program.b[row] / factor, equal[row]
+    np.minimum.at(most, column[(factor > 0) | both], end[(factor > 0) | both])
+    np.maximum.at(least, column[(factor < 0) | both], end[(factor < 0) | both])
+    return least, most
+
+
+def _residual(program: ConeProgram, y: Float) -> Float:
+    """``c + A'y``, rounded once."""
+    columns = sp.csr_array(program.transposed)
+    return exact_sums(sp.csr_array(sp.hstack([columns, sp.csr_array(program.c[:, None])])), np.append(y, 1.0))
+
+
+def _needs_radius(program: ConeProgram, y: Float) -> Bool:
+    """The columns of which a dual point leaves something that no range covers, or a checker may, which moves it inside
+    of curved cones.
+    """
+    residual, curved = _residual(program, y), np.arange(len(y)) >= program.linear.stop
+    moved = (program.sizes @ curved.astype(float)) > 0
+    return np.asarray(
+        (np.isinf(program.least) & ((residual > 0) | moved)) | (np.isinf(program.most) & ((residual < 0) | moved))
+    )
+
+
+def _claims(
+    program: ConeProgram,
+    status: str,
+    limits: tuple[Float, Float],
+    radius: Float | None,
+    y: Float,
+    point: Float | None,
+    stated: Stated,
+) -> dict[str, Any]:
+    """What the file claims: nothing that a checker in exact arithmetic could not."""
+    claims: dict[str, Any] = {"status": status, "value": None, "bound": None, "gap": None, "violation": None}
+    if point is not None and status != "infeasible":
+        claims["violation"] = MORE * violation_of(program, limits, point) + A_LITTLE
+    if status != "optimal" or point is None:
+        return claims
+    sign = -1.0 if stated.maximised else 1.0
+    residual, reach = _residual(program, y), np.full(len(point), np.inf) if radius is None else radius
+    least, most = np.maximum(program.least, -reach), np.minimum(program.most, reach)
+    charge = np.where(residual == 0, 0.0, residual * np.where(residual > 0, least, most))
+    parts = np.concatenate([-program.b * y, charge, [program.offset]])
+    low = float(parts.sum()) - TERM_ROUNDING * float(np.abs(parts).sum())
+    terms = program.c * point
+    value = float(exact_sums(sp.csr_array(np.append(program.c, program.offset)[None]), np.append(point, 1.0))[0])
+    unit = max(abs(value), float(np.abs(terms).max(initial=0.0)), abs(program.offset))
+    gap = abs(value - low) / unit if unit > 0 else 0.0 if value == low else None
+    return claims | {"value": sign * value, "bound": sign * low, "gap": None if gap is None else gap * MORE + EPS}
+
+
+def violation_of(program: ConeProgram, limits: tuple[Float, Float], point: Float) -> float:
+    """The largest violation of a cone or a limit: the least step along the middle of the cone that mends it, relative
+    to the size of its rows.
+    """
+    entries, dims = program.entries, program.dims
+    slack = program.b - program.transposed.T @ point
+    size = np.abs(program.b)
+    np.maximum.at(size, entries.row, np.abs(entries.factor * point[entries.column]))
+    np.maximum.at(size, entries.row, LEAST_SIZE * np.abs(entries.factor) * np.abs(point).max(initial=0.0))
+    cones = cone_of_row(dims)
+    of_cone = np.zeros(cones.max(initial=-1) + 1)
+    np.maximum.at(of_cone, cones, size)
+    step = outside_cones(slack, dims)
+    step[len(step) - 3 * (dims.exp + len(dims.p3d)) :] *= ALONG_MIDDLE
+    worst = float((step / np.where(of_cone[cones] > 0, of_cone[cones], 1.0)).max(initial=0.0))
+    for limit, beyond in zip(limits, (limits[0] - point, point - limits[1]), strict=True):
+        unit = np.maximum(np.abs(limit), np.maximum(np.abs(point), LEAST_SIZE * np.abs(point).max(initial=0.0)))
+        some = np.isfinite(limit) & (beyond > 0)
+        worst = max(worst, float((beyond[some] / unit[some]).max(initial=0.0)))
+    return worst

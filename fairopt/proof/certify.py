@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief
+from fairopt.blocks.rows import TYPICAL
 from fairopt.blocks.written_values import rounding_of, size_of, without_constants
 from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
@@ -49,7 +50,7 @@ RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
 STRAIGHT = 1e-9  # of the terms of a row: what a direction may leave of it
-ENOUGH = 1e-3  # of the tolerance: a gap for which no other dual point is tried
+ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
@@ -259,8 +260,10 @@ class _Proof:
 
     @cached_property
     def typical(self) -> dict[int, Float]:
-        """The sizes of the user's variables by entry, by id, which are those of a whole variable, or as much as matters
-        in some row.
+        """The sizes of the user's variables by entry, by id.
+
+        That of the largest entry, or as much as would change a row with other variables by its terms, of which
+        `relative_violation` counts the part `TYPICAL`.
         """
         program, z = self.program, np.where(self.of_user, self.at, 0.0)
         values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
@@ -273,7 +276,7 @@ class _Proof:
         matters[~np.isfinite(matters)] = 0.0
         out = dict[int, Float]()
         for v, (part, kept) in self.stated.parts.items():
-            values[v][kept] = np.maximum(values[v][kept], matters[self.columns[part.id]])
+            values[v][kept] = np.maximum(values[v][kept], matters[self.columns[part.id]] / TYPICAL)
             out[v.id] = values[v]
         return out
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.own import ranges
+from fairopt.blocks.rows import TYPICAL
 from fairopt.errors import InvalidProblem, NotConcave
 from fairopt.proof.feasibility import relative_violation
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -108,7 +109,7 @@ class Stated:
         """
         for variable, (_, kept) in self.parts.items():
             value, (low, high), name = flat(variable), self.limits[variable], variable.name()
-            size = np.maximum(np.abs(value), typical[variable.id])
+            size = np.maximum(np.abs(value), TYPICAL * typical[variable.id])
             size = np.where(size > 0, size, 1.0)
             by = np.maximum(np.maximum(low - value, value - high), 0.0) / size
             yield f"bounds of {name}", float(by.max(initial=0.0))

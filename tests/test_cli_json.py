@@ -25,6 +25,7 @@ CASES: dict[str, list[str]] = {
     "audit": ["drf", "--property", "pareto", "--max-examples", "2"],
     "replay": ["found.json"],
     "buy": ["cluster.json"],
+    "certify": ["model.py:problem", "--out", "proof.json"],
     "claims": ["--paper", "DRFH"],
     "convert": ["teams.json", "out.json"],
     "frontier": ["cluster.json", "-f", "kdf", "--k", "1,2"],
@@ -84,6 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fo.prove(fo.MostTasks(), "si", resources=2, users=2).proofs[0].export(path / "found.json")
     (path / "jobs.csv").write_text("user,team,arrival,duration,cpu,gpu\nweb,a,0,5,1,0\ntune,b,1,5,2,1\n")
     (path / "options.csv").write_text("question,option,a,b\n1,x,2,2\n1,y,1,4\n1,z,3,0\n")
+    model = "import cvxpy as cp\nx = cp.Variable(name='x')\nproblem = cp.Problem(cp.Minimize(x), [x >= 1])\n"
+    (path / "model.py").write_text(model)
     (path / "rankings.csv").write_text("person,question,option,rank\np,1,x,1\np,1,y,2\np,1,z,3\n")
     return path
 

@@ -13,8 +13,8 @@ The files:
 
 * `application`: the Typer application, the module of each command, error messages and exit codes.
 * `commands`: ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``; `audit`: ``audit`` and ``replay``.
-* `buy`, `claims`, `convert`, `diff`, `frontier`, `library`, `plot`, `prefer`, `prove`, `simulate`, `verify`, `what_if`,
-  `why`: one command each.
+* `buy`, `certify`, `claims`, `convert`, `diff`, `frontier`, `library`, `plot`, `prefer`, `prove`, `simulate`, `verify`,
+  `what_if`, `why`: one command each.
 * `inputs`: the argument INPUT and its options; `values`: parsing of ``0:10:41`` and ``web=2``.
 * `progress`: output on both streams and the progress bar; `interrupts`: Ctrl-C.
 * `streams`: missing characters, closed pipes and full disks.

@@ -49,6 +49,7 @@ COMMANDS = {
     "audit": "audit",
     "replay": "audit",
     "buy": "buy",
+    "certify": "certify",
     "claims": "claims",
     "convert": "convert",
     "diff": "diff",

@@ -13,7 +13,8 @@ from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.policies.registry import named_policy, named_share
+from fairopt.policies import named_policy
+from fairopt.policies.registry import named_share
 from fairopt.policy import label
 from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding

@@ -25,7 +25,8 @@ from fairopt.io.saving import write_whole
 from fairopt.networks.paths import on_network
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
-from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
+from fairopt.policies import known_policies, named_policy
+from fairopt.policies.registry import named_constraint, named_family
 from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison

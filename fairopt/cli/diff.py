@@ -12,7 +12,7 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import TimeLimit
 from fairopt.cli.progress import console_for, say, show_json, working
-from fairopt.policies.registry import named_policy
+from fairopt.policies import named_policy
 from fairopt.questions.differences import diff as difference
 from fairopt.report import differences as report
 from fairopt.runtime.display import sentence

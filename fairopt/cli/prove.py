@@ -11,7 +11,7 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, show_json, working, written
-from fairopt.policies.registry import named_policy
+from fairopt.policies import named_policy
 from fairopt.policy import label
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.prove import prove as by_machine

@@ -33,8 +33,8 @@ from fairopt.online.units import check_unit
 from fairopt.online.usage import named_usage
 from fairopt.online.waiting import WholeJobs
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
+from fairopt.policies import named_policy
 from fairopt.policies.hierarchical import HDRF
-from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
 from fairopt.report import files
 from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, waits_table, write_tasks

@@ -158,7 +158,7 @@ def named_policy(text: str) -> Any:
     if "(" in text:
         return parse_policy(text)
     if _is_place(name, rest):
-        return _as_policy(_imported(name, rest.strip(), text, known), text, {})
+        return _as_policy(imported(name, rest.strip(), text, known), text, {})
     if key in OF_CLUSTERS[POLICIES]:
         raise missing(f"policy {key!r}")
     raise InvalidBlock(f"no policy {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
@@ -172,7 +172,7 @@ def named_family(text: str) -> Callable[..., Any]:
     if key in known:
         return functools.partial(known[key].make, **_parameters(known[key], rest, text))
     if _is_place(name, rest):
-        found = _imported(name, rest.strip(), text, known)
+        found = imported(name, rest.strip(), text, known)
         if callable(found):
             _refuse_unless_made(found, text, Policy)
             return found
@@ -203,7 +203,7 @@ def _named_block(text: str, kind: type[B], what: str, such: str) -> Any:
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):
         return parse_block(text, (kind, Amounts) if kind is Constraint else kind, what, such)
-    found = _imported(name, rest.strip(), text, BLOCKS)
+    found = imported(name, rest.strip(), text, BLOCKS)
     if callable(found):
         _refuse_unless_made(found, text, kind)
         found = _called(found, text, {}, what)
@@ -297,8 +297,8 @@ def _is_place(name: str, rest: str) -> bool:
     return name.endswith(".py") or (bool(rest) and all(part.isidentifier() for part in name.split(".")))
 
 
-def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
-    """The object of a name in a module or file."""
+def imported(module: str, name: str, text: str, known: Iterable[str], kinds: tuple[type, ...] = (Block,)) -> Any:
+    """The object of a name in a module or file; messages suggest functions and objects of some ``kinds``."""
     try:
         loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
     except FileNotFoundError as error:
@@ -311,7 +311,7 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
         there = {
             k: v
             for k, v in vars(loaded).items()
-            if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, Block))
+            if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, kinds))
         }
         lazy = [k for k in dir(loaded) if k not in vars(loaded)]  # public names not imported yet
         if not name:

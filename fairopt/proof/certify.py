@@ -46,6 +46,8 @@ from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere, values_kept
 
+__all__ = ["certify"]
+
 RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
@@ -458,7 +460,7 @@ class _Proof:
         """
         program = self.program
         columns = program.transposed
-        most = np.abs(columns).max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
+        most = program.sizes.max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
         outside = outside_cones(-exact_sums(sp.csr_array(columns.T), d), program.dims)
         least, limit = self.stated.ranges_of(self.columns, len(d))
         beyond = np.maximum(np.where(np.isfinite(least), -d, 0.0), np.where(np.isfinite(limit), d, 0.0))

@@ -28,7 +28,7 @@ from fairopt.proof.lagrangian import Multipliers, charged_at
 from fairopt.proof.least_squares import least_squares, minimum_norm
 from fairopt.proof.polish import Curves, cancelled
 from fairopt.proof.ranges import Entries, ranges_within_cones
-from fairopt.proof.written_rows import is_as_asked
+from fairopt.proof.written_rows import in_rows, is_as_asked
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check, current
@@ -46,10 +46,6 @@ ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanc
 NEWTON = 10  # steps onto the boundaries of cones
 EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
-MATRICES = (
-    "binding constraints on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved; use linear terms, "
-    "norms, logarithms or powers instead"
-)
 RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
 
 
@@ -361,13 +357,6 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
         return None
 
 
-def has_matrices(problem: cp.Problem) -> bool:
-    """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
-    convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
-    compiled = _compiled(convex)
-    return compiled is not None and bool(compiled.data["dims"].psd)
-
-
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
@@ -478,13 +467,13 @@ class ConicConditions:
     def cone_of_row(self) -> Indices:
         """The cone of each row; each equation and inequality is a cone."""
         dims = self.dims
-        sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
+        sizes = [1] * (dims.zero + dims.nonneg) + rows_of_cones(dims)
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @property
     def curved(self) -> bool:
         """Whether there are cones besides linear ones."""
-        return bool(self.dims.soc or self.dims.exp or self.dims.p3d)
+        return bool(self.dims.soc or self.dims.psd or self.dims.exp or self.dims.p3d)
 
     def conditions(self, unknowns: cp.Variable) -> list[cp.Constraint]:
         """The constraints on unknowns and `variable`, whose dual values are `dual`."""
@@ -498,6 +487,12 @@ class ConicConditions:
         for size in dims.soc:
             out.append(cp.SOC(s[at], s[at + 1 : at + size]))
             at += size
+        for n in dims.psd:
+            order, factors = triangle(n)
+            entries = sp.csr_array((factors, (np.arange(n * n), order)), shape=(n * n, n * (n + 1) // 2))
+            part = s[at : at + n * (n + 1) // 2]
+            out.append(cp.constraints.PSD(cp.reshape(entries @ part, (n, n), order="F")))
+            at += n * (n + 1) // 2
         for _ in range(dims.exp):
             out.append(cp.ExpCone(s[at], s[at + 1], s[at + 2]))
             at += 3
@@ -508,9 +503,11 @@ class ConicConditions:
 
     def dual(self, conditions: Sequence[cp.Constraint]) -> Float:
         """The dual values of `conditions` after a solve, in the order of rows; zeros if a solver left none."""
-        duals = [v for c in conditions for v in c.dual_variables]
-        values = [np.zeros(v.size) if v.value is None else np.ravel(v.value) for v in duals]
-        return np.nan_to_num(np.concatenate([*values, np.zeros(0)]).astype(float))
+        by_condition = [
+            in_rows(c, [np.zeros(v.shape) if v.value is None else np.asarray(v.value) for v in c.dual_variables])
+            for c in conditions
+        ]
+        return np.nan_to_num(np.concatenate([*by_condition, np.zeros(0)]).astype(float))
 
     def sizes(self) -> Float:
         """The absolute values of the variables that CVXPY added, at the last solve; also sets the values of blocks'
@@ -633,7 +630,7 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
     """The constraints of a model besides capacities and bounds on levels, in cone form; known linear rows stay as they
     are.
 
-    None without such constraints, or with cones of matrices.
+    None without such constraints.
     """
     conditions = [condition for _, condition in charged_conditions(cone)]
     conditions[len(cone.rest) : len(cone.rest)] = cone.required
@@ -660,7 +657,7 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
         sp.csr_array(sp.vstack([piece[0] for piece in every])),
         sp.csr_array(sp.vstack([piece[1] for piece in every])),
         np.concatenate([piece[2] for piece in every]),
-        Cones(equations, inequalities, dims.soc, dims.exp, dims.p3d),
+        replace(dims, zero=equations, nonneg=inequalities),
         cone.scale,
         further,
         [(one, slice(end - len(one.rows), end)) for (*_, one), end in zip(every, ends.tolist(), strict=True) if one],
@@ -679,14 +676,13 @@ def _compiled_conditions(
     if form is None:
         return None
     data, columns = form[0].data, form[1]
-    if data["dims"].psd:
-        return None
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
     others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
     linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
     sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # x >= 0
     a, right = a[~sign], right[~sign]
-    dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), tuple(cones.soc), cones.exp, tuple(cones.p3d))
+    curved = tuple(cones.soc), cones.exp, tuple(cones.p3d), tuple(cones.psd)
+    dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), *curved)
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     least, most = _ranges(problem, columns, a.shape[1])
@@ -715,7 +711,7 @@ def outside_cones(s: Float, dims: Any) -> Float:
     """By how much each row of a point is outside its cone, or the cone of the row; 0 in it."""
     at = dims.zero + dims.nonneg
     out = np.concatenate([np.abs(s[: dims.zero]), np.maximum(-s[dims.zero : at], 0.0), np.zeros(len(s) - at)])
-    sizes = [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
+    sizes = rows_of_cones(dims)
     kinds = [cp.SOC] * len(dims.soc) + [cp.constraints.PSD] * len(dims.psd) + [cp.ExpCone] * dims.exp
     cones = iter([*dims.soc, *dims.psd, *[0] * dims.exp, *dims.p3d])
     for size, kind, number in zip(sizes, kinds + [cp.PowCone3D] * len(dims.p3d), cones, strict=True):
@@ -811,6 +807,11 @@ def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
     return sp.csr_array(gradients)
 
 
+def rows_of_cones(dims: Any) -> list[int]:
+    """The numbers of rows of curved cones."""
+    return [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
+
+
 def _rows_of_matrices(dims: Any) -> int:
     """The number of rows of semidefinite cones."""
     return sum(n * (n + 1) // 2 for n in dims.psd)
@@ -831,7 +832,7 @@ def _semidefinite(rows: Float, n: int) -> Float:
         return rows
     moved = (vectors * np.maximum(values, margin)) @ vectors.T
     order, factors = triangle(n)
-    return np.bincount(order, factors * moved.ravel(order="F"))
+    return np.bincount(order, factors * moved.ravel(order="F")).astype(float)
 
 
 def into_dual_cone(y: Float, dims: Any) -> Float:

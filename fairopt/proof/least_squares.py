@@ -58,6 +58,7 @@ def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
     size = np.sqrt(np.bincount(row, matrix.data**2, matrix.shape[0]))
     size[size == 0] = 1.0
     scaled = sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape)
+    combination: Any
     try:
         if matrix.shape[0] <= FEW:
             products = (scaled @ scaled.T).toarray() + SHIFT * np.eye(len(size))

@@ -10,12 +10,13 @@ them, of one more solve.
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fairopt.proof.conic import ConeProgram, exact_sums, outside_cones, points_of
+from fairopt.proof.conic import ConeProgram, exact_sums, outside_cones, points_of, rows_of_cones
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -41,8 +42,6 @@ def proof_file(
     dual: Float,
 ) -> dict[str, Any]:
     """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
-    import fairopt
-
     order = _order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
     at = None if point is None else completed(compiled, program, limits, point)
@@ -66,7 +65,7 @@ def proof_file(
     text = str(stated.problem)
     return {
         "format": FORMAT,
-        "version": fairopt.__version__,
+        "version": sys.modules["fairopt"].__version__,
         "source": {"name": None, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()},
         "sense": "maximize" if stated.maximised else "minimize",
         "program": {
@@ -111,13 +110,8 @@ def completed(compiled: CompiledHere, program: ConeProgram, limits: tuple[Float,
 
 def cone_of_row(dims: Any) -> Indices:
     """The cone of each row; each equation and each inequality is one."""
-    sizes = [1] * (dims.zero + dims.nonneg) + _sizes(dims)
+    sizes = [1] * (dims.zero + dims.nonneg) + rows_of_cones(dims)
     return np.repeat(np.arange(len(sizes)), sizes)
-
-
-def _sizes(dims: Any) -> list[int]:
-    """The numbers of rows of curved cones."""
-    return [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
 
 
 def _part_of(dims: Any, cones: Indices) -> Cones:

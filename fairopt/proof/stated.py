@@ -21,7 +21,7 @@ from fairopt.errors import InvalidProblem, NotConcave
 from fairopt.proof.feasibility import relative_violation
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.display import shorter
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp
 from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.structured import by_free_entries, definite, is_plain, spread
 
@@ -171,8 +171,9 @@ def flat(variable: cp.Variable) -> Float:
     """The value of a variable as floats, in column order."""
     with warnings.catch_warnings():  # of sparse variables: that they have another form too
         warnings.simplefilter("ignore")
-        value = variable.value
-    return np.asarray(value.toarray() if sp.issparse(value) else value, dtype=float).ravel(order="F")
+        value: Any = variable.value
+    dense = value.toarray() if hasattr(value, "toarray") else value
+    return np.asarray(dense, dtype=np.float64).ravel(order="F")
 
 
 def _limits(variables: Iterable[cp.Variable], given: Any) -> dict[cp.Variable, tuple[Float, Float]]:

@@ -71,7 +71,7 @@ def in_rows(condition: cp.Constraint, values: Sequence[Float]) -> Float:
     columns = [np.ravel(value, order="F") for value in values]
     if isinstance(condition, kinds.PSD):
         order, factors = triangle(condition.shape[0])
-        return np.bincount(order, factors * columns[0])
+        return np.bincount(order, factors * columns[0]).astype(float)
     return np.column_stack(columns).ravel() if len(columns) == 3 else columns[0]
 
 

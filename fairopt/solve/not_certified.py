@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,16 +9,13 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of, varying_of
 from fairopt.blocks.base import blocks_within, is_ours
-from fairopt.blocks.objectives import Total
 from fairopt.blocks.teams import Surplus
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof import gate
-from fairopt.proof.conic import MATRICES, has_matrices
 from fairopt.proof.gate import JudgedPoint
 from fairopt.runtime.clock import FIX, Clock, current
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
-from fairopt.solve.form.problem import natural_problem
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import refuse_starved, who_rises
 from fairopt.solve.infeasible import most_left
@@ -63,8 +59,6 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         )
     elif settings.clock.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit" + ("" if clock is None else f" than {clock.time_limit:g} s")
-    elif own and _has_matrices(policy, allocation.instance):
-        fix = MATRICES
     elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
         fix = (
             "leave a constraint out: the constraints allow all users together at most "
@@ -117,15 +111,6 @@ def _left_nothing(policy: Any, instance: Instance) -> list[str]:
     rises = who_rises(program, Surplus())
     stays = np.zeros(0) if rises is None else ~rises & (program.low == 0)
     return [program.instance.users[j] for j in np.flatnonzero(stays)]
-
-
-def _has_matrices(policy: Any, instance: Instance) -> bool:
-    """Whether the policy's CVXPY problem has matrix cones, tested with a total in place of a non-concave objective."""
-    term = policy.objective.term
-    if not term.kind.is_concave:
-        policy = copy(policy)
-        policy.objective = Total(term.share)
-    return has_matrices(natural_problem(policy, instance))
 
 
 def _most_left(policy: Any, instance: Instance) -> float:

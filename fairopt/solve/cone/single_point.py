@@ -78,7 +78,8 @@ class Optimality:
     ) -> None:
         assert holding.dual is not None
         self.further, self.holding, self.n_unknowns = further, holding, len(unknowns)
-        others = np.asarray(further.variable.value, dtype=float)[: further.on_others.shape[1]]
+        n_others = further.on_others.shape[1]
+        others = np.asarray(further.variable.value, dtype=float)[:n_others] if n_others else np.zeros(0)
         slack = further.right - further.on_ours @ unknowns - further.on_others @ others
         self.active = _charging(holding.dual, slack, further.dims)
         self.y = np.zeros(len(slack))

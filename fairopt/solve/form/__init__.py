@@ -13,6 +13,7 @@
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
 * `compiled`: problems in cone form, written here or by CVXPY's chain, and the points that a solver leaves.
+* `structured`: variables that are matrices of a kind, by their free entries.
 * `affine`: affine expressions as entries of a matrix.
 * `highs`: HiGHS without its banner, and usable in forked processes.
 * `simplex`: linear programs in HiGHS, warm-started.

@@ -435,8 +435,8 @@ def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
         return _Part(condition, kind, arguments, np.arange(condition.size), -1.0 if kind else 1.0)
     by_matrices = any(kind.__name__ in ("PSD", "SvecPSD") for kind in supported)
     if isinstance(condition, kinds.PSD) and len(condition.shape) == 2 and by_matrices:
-        order, factors = triangle(condition.shape[0])
-        return _Part(condition, 3, arguments, order, -factors)
+        place, factors = triangle(condition.shape[0])
+        return _Part(condition, 3, arguments, place, -factors)
     if type(condition) not in supported:
         return None
     first = np.arange(arguments[0].size)

@@ -23,9 +23,9 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.networks.paths import on_network
+from fairopt.policies import known_policies, named_policy
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
-from fairopt.policies import known_policies, named_policy
 from fairopt.policies.registry import named_constraint, named_family
 from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables

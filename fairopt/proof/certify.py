@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,9 +53,10 @@ __all__ = ["certify"]
 RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
-STRAIGHT = 1e-9  # of the terms of a row: what a direction may leave of it
+STRAIGHT = 1e-9  # of the terms: what a direction may leave of a row, and a proof with fewer constraints of a column
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
+FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
 
@@ -113,10 +116,27 @@ def certify(
     stated = Stated.of(problem, limits)
 
     def work() -> ProblemCertificate:
-        with np.errstate(all="ignore"):
+        with quiet():
             return _Proof(stated, float(radius), float(tol)).certificate()
 
     return replace(clock.run(work), seconds=time.perf_counter() - begun)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block without warnings of NumPy, and of CVXPY on values of sparse variables."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class _Terms(NamedTuple):
+    """The value of an objective without the constant that it adds, that, its rounding, and the size of its terms."""
+
+    value: float | None
+    constant: float
+    rounding: float
+    size: float
 
 
 @dataclass(frozen=True)
@@ -147,9 +167,10 @@ class _Proof:
 
     @cached_property
     def program(self) -> ConeProgram:
-        """The cone program, with ranges of all columns."""
+        """The cone program, with ranges of all columns, without the constant that the objective adds."""
         ranges = self.stated.ranges_of(self.columns, self.compiled.data["A"].shape[1])
-        return ConeProgram.of(self.compiled, *ranges)
+        made = ConeProgram.of(self.compiled, *ranges)
+        return replace(made, offset=made.offset - self.sign * self.terms.constant)
 
     @cached_property
     def of_user(self) -> Bool:
@@ -239,26 +260,26 @@ class _Proof:
         return -1.0 if self.stated.maximised else 1.0
 
     @cached_property
-    def value(self) -> float | None:
-        """The value of the user's objective; None without values of variables, NaN outside of its domain."""
-        value = self.stated.problem.objective.args[0].value if self.stated.has_values else None
-        return None if value is None else float(np.asarray(value).item())
+    def terms(self) -> _Terms:
+        """The user's objective at the user's values."""
+        rest, constant = without_constants(self.stated.problem.objective.args[0])
+        if not self.stated.has_values:
+            return _Terms(None, constant, 0.0, 0.0)
+        return _Terms(float(np.asarray(rest.value).item()), constant, rounding_of(rest), size_of(rest))
 
-    @cached_property
-    def units(self) -> tuple[float, float, float]:
-        """The constant that the objective adds, its rounding, and the size of its terms."""
-        expression = self.stated.problem.objective.args[0]
-        rest, constant = without_constants(expression)
-        return constant, rounding_of(expression), size_of(rest)
+    @property
+    def value(self) -> float | None:
+        """The value of the user's objective; None without values of variables, not finite outside of its domain."""
+        return None if self.terms.value is None else self.terms.value + self.terms.constant
 
     def gap(self, low: float) -> float:
-        """The gap of a bound on the minimum."""
-        if self.value is None or not np.isfinite(self.value):
+        """The gap of a bound on the minimum without the constant."""
+        value, _, rounding, size = self.terms
+        if value is None or not np.isfinite(value):
             return math.inf
-        bound, (constant, rounding, size) = self.sign * low, self.units
-        off = abs(bound - self.value) + rounding
-        unit = max(abs(self.value - constant), abs(bound - constant), CANCELLED * size)
-        return off / unit if off > 0 else 0.0
+        off = abs(self.sign * low - value)
+        unit = max(abs(value), abs(low), CANCELLED * size)
+        return (off + rounding) / unit if off > 0 else 0.0
 
     @cached_property
     def typical(self) -> dict[int, Float]:
@@ -273,7 +294,7 @@ class _Proof:
         alone = np.bincount(entries.row, minlength=entries.n) == 1
         size = np.abs(program.b) + np.bincount(entries.row, np.abs(entries.factor * z[entries.column]), entries.n)
         some = ~alone[entries.row] & (size[entries.row] > 0)
-        matters = np.where(program.c != 0, self.units[2] / np.abs(program.c), np.inf)
+        matters = np.where(program.c != 0, self.terms.size / np.abs(program.c), np.inf)
         np.minimum.at(matters, entries.column[some], (size[entries.row] / np.abs(entries.factor))[some])
         matters[~np.isfinite(matters)] = 0.0
         out = dict[int, Float]()
@@ -330,7 +351,7 @@ class _Proof:
 
     def _order(self, found: DualBound) -> tuple[bool, bool, float]:
         """Bounds that suffice come first, of these those without assumption, then the closest."""
-        enough = self.gap(found.low) <= self.tol
+        enough = self.gap(found.low) <= self.tol and self.violation <= self.tol
         return enough, enough and not found.open.any(), found.low
 
     def best(self, y: Float, z: Float | None) -> DualBound | None:
@@ -344,8 +365,7 @@ class _Proof:
             found.append(one)
             if not one.open.any() and self.gap(one.low) <= ENOUGH * self.tol:
                 break
-        if self.value is not None and np.isfinite(self.value) and all(one.open.any() for one in found):
-            level = self.sign * self.value + self.units[1]
+        if (level := self.level) is not None and all(one.open.any() for one in found):
             program, box = self.program.below(level), self.box(size)
             found += [program.bound(one.y, *box)._replace(below=level) for one in found]
         return max(found, key=self._order, default=None)
@@ -362,7 +382,7 @@ class _Proof:
         problem, low = self.stated.problem, -math.inf if best is None else best.low
         given: dict[str, Any] = {
             "value": self.value,
-            "bound": self.sign * (low if best is None else min(low, best.below)),
+            "bound": self.sign * (low if best is None else min(low, best.below)) + self.terms.constant,
             "gap": self.gap(low),
             "violation": self.violation,
             "violations": tuple(self.violations.items()),
@@ -379,12 +399,19 @@ class _Proof:
 
     def written(self, status: str, point: Float | None, dual: Float) -> dict[str, Any]:
         """The file of a proof."""
-        with np.errstate(all="ignore"):
+        with quiet():
             box = self.box(self.sizes(None))
-            if self.value is not None and np.isfinite(self.value):
-                level = self.program.below(self.sign * self.value + self.units[1])
-                box = np.maximum(box[0], level.least), np.minimum(box[1], level.most)
-            return proof_file(self.stated, self.compiled, self.program, box, status, point, dual)
+            if (level := self.level) is not None:
+                below = self.program.below(level)
+                box = np.maximum(box[0], below.least), np.minimum(box[1], below.most)
+            program = replace(self.program, offset=self.compiled.offset)
+            return proof_file(self.stated, self.compiled, program, box, status, point, dual)
+
+    @property
+    def level(self) -> float | None:
+        """What the objective is at most at the answer, if it is minimised and without its constant; None if unknown."""
+        value = self.terms.value
+        return None if value is None or not np.isfinite(value) else self.sign * value + self.terms.rounding
 
     def assumption(self, best: DualBound) -> str:
         """What a bound assumes of the ranges of variables."""
@@ -399,26 +426,42 @@ class _Proof:
     def infeasible(self, y: Float, again: bool) -> ProblemCertificate | None:
         """The certificate that no point satisfies the constraints, by a dual ray; None if it proves nothing."""
         program = replace(self.program, c=np.zeros(len(self.program.c)), offset=0.0)
-        y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
-        proofs = [one for one in self.bounds(program, y, size) if one.low > 0]
-        if not proofs:
+
+        def proof(y: Float) -> DualBound | None:
+            y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
+            proofs = [one for one in self.bounds(program, y, size) if one.low > 0]
+            return min(proofs, key=lambda one: bool(one.open.any()), default=None)
+
+        best = proof(y)
+        if best is None:
             return None
-        best = min(proofs, key=lambda one: bool(one.open.any()))
+        names = self.weights(best.y)
+        for name in reversed(names if len(names) <= FEW else ()):  # interior points use more than they need
+            part = best.y.copy()
+            part[self.rows_of[name]] = 0.0
+            fewer = proof(part)
+            if fewer is None or fewer.open.any() > best.open.any():
+                continue
+            left = np.abs(program.transposed @ fewer.y).max(initial=0.0)  # else ranges take the part of the rows
+            best = fewer if left <= STRAIGHT * np.abs(fewer.y).max(initial=0.0) else best
         none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
         weights = tuple(self.weights(best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
 
+    @cached_property
+    def rows_of(self) -> dict[str, Indices]:
+        """The rows of constraints and bounds by name."""
+        stated, rows = self.stated, self.program.entries.part(self.of_bounds)
+        out = {stated.text(one): np.r_[self.compiled.rows[one.id]] for one in stated.posed.constraints}
+        for variable, (part, _) in stated.parts.items():
+            some = np.isin(rows.column, self.columns[part.id])
+            out[f"bounds of {variable.name()}"] = self.of_bounds.start + rows.row[some]
+        return out
+
     def weights(self, y: Float) -> dict[str, float]:
         """The largest multipliers of constraints and bounds that take part in a proof, relative to the largest."""
-        out, text = dict[str, float](), self.stated.text
-        for one in self.stated.posed.constraints:
-            if most := float(np.abs(y[self.compiled.rows[one.id]]).max(initial=0.0)):
-                out[text(one)] = most
-        rows = self.program.entries.part(self.of_bounds)
-        for variable, (part, _) in self.stated.parts.items():
-            some = np.isin(rows.column, self.columns[part.id])
-            out[f"bounds of {variable.name()}"] = float(y[self.of_bounds][rows.row[some]].max(initial=0.0))
+        out = {name: float(np.abs(y[rows]).max(initial=0.0)) for name, rows in self.rows_of.items()}
         most = max(out.values(), default=0.0) or 1.0
         ordered = sorted(out.items(), key=lambda one: -one[1])
         return {name: by / most for name, by in ordered if by > TAKES_PART * most}

@@ -44,7 +44,7 @@ CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanced
 NEWTON = 10  # steps onto the boundaries of cones
-EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 1
+EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 0.1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
 

@@ -52,11 +52,12 @@ class Stated:
         check_problem(problem)
         new: dict[int, Any] = {id(one): cp.Constant(one.value) for one in problem.parameters()}
         parts, further = dict[cp.Variable, tuple[cp.Variable, Indices]](), dict[cp.Variable, cp.Constraint]()
+        every = _limits(problem.variables(), limits)
         for variable in problem.variables():
-            if is_plain(variable):
+            if is_plain(variable) and variable not in (limits or {}):
                 parts[variable] = variable, np.arange(variable.size)
                 continue
-            part, kept, new[id(variable)], condition = by_free_entries(variable, *_own_ranges(variable))
+            part, kept, new[id(variable)], condition = by_free_entries(variable, *every[variable])
             parts[variable] = part, kept
             if condition is not None:
                 further[variable] = condition
@@ -69,8 +70,9 @@ class Stated:
             nothing = cp.Variable(name="nothing", bounds=[0.0, 0.0])
             nothing.save_value(np.array(0.0))
             objective, parts = type(objective)(objective.args[0] + nothing), {nothing: (nothing, np.arange(1))}
+            every = _limits(parts, None)
         posed = Posed(objective, [*written, *further.values()])
-        return cls(problem, posed, constraints, written, further, parts, _limits(parts, limits))
+        return cls(problem, posed, constraints, written, further, parts, every)
 
     @property
     def has_values(self) -> bool:

@@ -1,0 +1,472 @@
+"""Certificates of CVXPY problems: known optima, spoilt answers, infeasible and unbounded problems, and their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import exact_lp
+
+import fairopt as fo
+from fairopt.proof.stated import Stated
+from fairopt.solve.form.compiled import CompiledHere
+
+RNG = np.random.default_rng(11)
+ROWS, RIGHT = RNG.normal(size=(12, 4)), RNG.normal(size=12)
+MATRIX = RNG.normal(size=(4, 4))
+MATRIX = MATRIX + MATRIX.T
+LARGEST = float(np.linalg.eigvalsh(MATRIX)[-1])
+
+
+def variable(*shape: int, **attributes: Any) -> cp.Variable:
+    return cp.Variable(shape, name="x", **attributes)
+
+
+def minimised(expression: Any, *constraints: Any) -> cp.Problem:
+    return cp.Problem(cp.Minimize(expression), list(constraints))
+
+
+def maximised(expression: Any, *constraints: Any) -> cp.Problem:
+    return cp.Problem(cp.Maximize(expression), list(constraints))
+
+
+def with_parameter() -> cp.Problem:
+    price, x = cp.Parameter(name="price", value=2.0), variable()
+    return minimised(price * x, x >= price)
+
+
+def of(make: Callable[[Any], cp.Problem], *shape: int, **attributes: Any) -> Callable[[], cp.Problem]:
+    """A problem of a variable."""
+    return lambda: make(variable(*shape, **attributes))
+
+
+KNOWN: dict[str, tuple[Callable[[], cp.Problem], float]] = {
+    "linear": (of(lambda x: maximised(3 * x[0] + 2 * x[1], x[0] + x[1] <= 4, x[0] + 3 * x[1] <= 6, x >= 0), 2), 12.0),
+    "equations": (of(lambda x: minimised(x[0] - x[1], x == [1, 3]), 2), -2.0),
+    "quadratic": (of(lambda x: minimised(cp.sum_squares(x - [1, 2]), cp.sum(x) == 1), 2), 2.0),
+    "norm": (of(lambda x: minimised(cp.norm(x), cp.sum(x) == 4), 4), 2.0),
+    "least squares": (
+        of(lambda x: minimised(cp.sum_squares(ROWS @ x - RIGHT)), 4),
+        float(np.linalg.lstsq(ROWS, RIGHT)[1][0]),
+    ),
+    "lasso of one column": (of(lambda x: minimised(0.5 * cp.square(x - 3) + cp.abs(x))), 2.5),
+    "logistic": (of(lambda x: minimised(cp.logistic(x) + cp.logistic(-x))), 2 * np.log(2)),
+    "entropy": (of(lambda x: maximised(cp.sum(cp.entr(x)), cp.sum(x) == 1), 5), np.log(5)),
+    "logarithms": (of(lambda x: maximised(cp.sum(cp.log(x)), cp.sum(x) <= 1), 4), -4 * np.log(4)),
+    "geometric mean": (of(lambda x: maximised(cp.geo_mean(x), x[0] + 2 * x[1] <= 4), 2), np.sqrt(2)),
+    "power": (of(lambda x: maximised(cp.sum(cp.power(x, 0.25, approx=False)), cp.sum(x) <= 32), 2), 4.0),
+    "portfolio": (of(lambda x: maximised(x[0] - cp.quad_form(x, np.eye(2)) / 2, cp.sum(x) == 1, x >= 0), 2), 0.5),
+    "largest eigenvalue": (of(lambda x: minimised(x, x * np.eye(4) - MATRIX >> 0)), LARGEST),
+    "matrix": (of(lambda x: maximised(cp.trace(MATRIX @ x), cp.trace(x) == 1), 4, 4, PSD=True), LARGEST),
+    "negative matrix": (of(lambda x: minimised(cp.trace(MATRIX @ x), cp.trace(x) == -1), 4, 4, NSD=True), -LARGEST),
+    "nuclear norm": (
+        of(lambda x: minimised(cp.norm(x - MATRIX, "nuc")), 4, 4, symmetric=True),
+        0.0,
+    ),
+    "symmetric": (of(lambda x: maximised(x[0, 1], x[1, 0] <= 3), 2, 2, symmetric=True), 3.0),
+    "diagonal": (of(lambda x: maximised(cp.sum(x), cp.diag(x) <= 2), 3, 3, diag=True), 6.0),
+    "sparse": (of(lambda x: maximised(cp.sum(x), x <= 2), 3, 3, sparsity=[(0, 1), (2, 2)]), 4.0),
+    "signs and bounds": (of(lambda x: minimised(cp.sum(x), x[0, 0] >= 1), 2, 3, bounds=[-1, 2]), -4.0),
+    "nonnegative": (of(lambda x: minimised(2 * x + 1, x >= 0.5), nonneg=True), 2.0),
+    "parameter": (with_parameter, 4.0),
+    "no objective": (of(lambda x: minimised(0, x >= 1), 2), 0.0),
+    "no constraints": (of(lambda x: minimised(cp.square(x - 1) + 5)), 5.0),
+    "no variables": (lambda: minimised(3), 3.0),
+    "whole numbers": (of(lambda x: maximised([3, 4, 5] @ x, [2, 3, 4] @ x <= 5), 3, boolean=True), 7.0),
+    "a large constant": (of(lambda x: minimised(cp.square(x) + 1e6, x >= 1)), 1e6 + 1),
+}
+
+
+def solved(name: str) -> tuple[cp.Problem, float]:
+    make, optimum = KNOWN[name]
+    problem = make()
+    problem.solve(solver="HIGHS" if name == "whole numbers" else "CLARABEL")
+    return problem, optimum
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_optimum_is_certified_by_a_bound_on_its_right_side(name: str) -> None:
+    problem, optimum = solved(name)
+    proof = fo.certify(problem)
+    unit = max(abs(optimum), 1.0)
+    sign = -1.0 if proof.maximised else 1.0
+    assert proof.ok or optimum == 0.0, str(proof)
+    assert sign * (proof.bound - optimum) <= 1e-9 * unit
+    assert proof.bound == pytest.approx(optimum, rel=1e-6, abs=1e-6)
+    assert proof.value == pytest.approx(optimum, rel=1e-5, abs=1e-5)
+    assert proof.violation <= 1e-6 and not proof.infeasible and not proof.unbounded
+
+
+def plain(one: cp.Variable) -> np.ndarray:
+    return np.array(one._value.toarray() if hasattr(one._value, "toarray") else one._value)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_certifying_changes_nothing_of_the_problem(name: str) -> None:
+    problem, _ = solved(name)
+    held = [*problem.variables(), *(dual for one in problem.constraints for dual in one.dual_variables)]
+    before = [plain(one) for one in held]
+    first, again = fo.certify(problem), fo.certify(problem)
+    assert all(np.array_equal(plain(one), value) for one, value in zip(held, before, strict=True))
+    assert (first.bound, first.gap, first.ok) == (again.bound, again.gap, again.ok)
+
+
+@pytest.mark.parametrize("name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds"])
+def test_the_users_own_dual_values_suffice_where_there_are_no_other_rows(name: str) -> None:
+    assert not fo.certify(solved(name)[0]).solved_again
+
+
+@pytest.mark.parametrize("name", ["norm", "logistic", "power"])
+def test_rows_that_cvxpy_adds_take_another_solve(name: str) -> None:
+    assert fo.certify(solved(name)[0]).solved_again
+
+
+def test_dual_values_of_cones_are_read_in_the_order_of_rows() -> None:
+    x, t = variable(6), cp.Variable(2, name="t")
+    rows = [cp.SOC(t, cp.reshape(ROWS[:6, :1] + cp.reshape(x, (6, 1), order="F"), (3, 2), order="F")), x[:3] == 2]
+    rows += [cp.ExpCone(x[3:4], cp.Constant([1.0]), cp.Variable(1, name="w")), x[3] >= 1]
+    rows += [cp.PowCone3D(t[:1], t[1:], x[4:5], [0.3]), x[4] >= 1, cp.bmat([[t[0], x[5]], [x[5], 1]]) >> 0, x[5] >= 2]
+    problem = minimised(cp.sum(t) + rows[2].args[2][0], *rows)
+    problem.solve(solver="CLARABEL")
+    proof = fo.certify(problem)
+    assert proof.ok and not proof.solved_again, str(proof)
+
+
+def test_a_row_that_is_stated_twice_is_one() -> None:
+    x = variable()
+    row = x >= 1
+    problem = minimised(x, row, row)
+    problem.solve(solver="CLARABEL")
+    assert fo.certify(problem).ok
+
+
+# -- what is not optimal, or not feasible
+
+
+FLAT = ("no variables", "no objective", "logistic", "diagonal", "sparse")  # or values that cannot be moved like this
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name not in FLAT])
+@pytest.mark.parametrize("size", [1e-3, 1.0])
+def test_an_answer_that_is_moved_away_is_not_certified(name: str, size: float) -> None:
+    problem, optimum = solved(name)
+    for one in problem.variables():
+        one.save_value(np.asarray(one.value) + size * (1.0 + np.abs(one.value)))
+    proof = fo.certify(problem)
+    assert not proof.ok
+    assert proof.bound == pytest.approx(optimum, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 1e-3, 1e6, np.nan])
+@pytest.mark.parametrize("name", KNOWN)
+def test_no_dual_values_make_a_bound_on_the_wrong_side(name: str, factor: float) -> None:
+    problem, optimum = solved(name)
+    for condition in problem.constraints:
+        for dual in condition.dual_variables:
+            if dual.value is not None:
+                dual.save_value(np.asarray(dual.value) * factor)
+    proof = fo.certify(problem)
+    assert (-1 if proof.maximised else 1) * (proof.bound - optimum) <= 1e-9 * max(abs(optimum), 1.0)
+    assert proof.ok or optimum == 0.0
+
+
+numbers = st.integers(-4, 4)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[list[int], list[list[int]], list[int]]:
+    """The objective, rows and right sides of bounded linear programs with 0 feasible."""
+    n, m = draw(st.integers(1, 4)), draw(st.integers(0, 4))
+    rows = [draw(st.lists(numbers, min_size=n, max_size=n)) for _ in range(m)]
+    right = draw(st.lists(st.integers(0, 9), min_size=m, max_size=m))
+    return draw(st.lists(numbers, min_size=n, max_size=n)), [*rows, [1] * n], [*right, 10]
+
+
+@given(programs(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_bounds_are_above_the_optimum_in_fractions_whatever_is_left_in_the_problem(program: Any, seed: int) -> None:
+    worth, rows, right = program
+    optimum = exact_lp.maximise(worth, list(zip(rows, right, strict=True))).value
+    x = variable(len(worth), nonneg=True)
+    row = np.array(rows) @ x <= np.array(right)
+    problem = maximised(np.array(worth) @ x, row)
+    rng = np.random.default_rng(seed)
+    x.value = rng.uniform(0, 3, len(worth)) * rng.choice([0.0, 1.0])
+    if rng.integers(2):
+        row.dual_variables[0].save_value(rng.normal(size=len(right)))
+    proof = fo.certify(problem)
+    assert Fraction(proof.bound) >= optimum and not proof.infeasible and not proof.unbounded
+    value = sum(Fraction(w) * Fraction(v) for w, v in zip(worth, x.value.tolist(), strict=True))
+    assert not proof.ok or abs(value - optimum) <= max(abs(optimum), abs(value)) * Fraction(2, 10**6)
+
+
+def test_a_loose_solver_is_refused_and_its_gap_shown() -> None:
+    x = variable(4)
+    problem = minimised(cp.sum_squares(ROWS @ x - RIGHT) + cp.norm1(x))
+    problem.solve(solver="SCS", eps_abs=1e-2, eps_rel=1e-2, max_iters=10)
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.gap > 1e-6 and f"gap {proof.gap:.1e}" in str(proof)
+    assert str(proof).startswith("NOT certified") and "SCS said" in str(proof)
+
+
+def test_an_answer_that_breaks_rows_is_better_than_the_bound_and_this_is_said() -> None:
+    problem, _ = solved("linear")
+    problem.variables()[0].value = [4.0 + 1e-5, 0.0]
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.value > proof.bound and proof.gap == pytest.approx(2.5e-6, rel=0.01)
+    assert proof.violation == pytest.approx(2.5e-6, rel=0.01) and "one-sided" in str(proof)
+    assert proof.violations[0][0].startswith("constraints[0] (x[0] + x[1] <= 4.0)")
+
+
+def test_violations_have_the_labels_of_constraints() -> None:
+    x = variable(2)
+    problem = minimised(cp.sum(x), (cp.sum(x) >= 1).set_label("demand"), x[0] >= 0)
+    x.value = [0.0, 0.5]
+    proof = fo.certify(problem)
+    assert dict(proof.violations) == {"demand": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "value", "name"),
+    [
+        ({"nonneg": True}, [[-1.0, 1.0], [1.0, 1.0]], "bounds of x"),
+        ({"bounds": [0, 1]}, [[2.0, 1.0], [1.0, 1.0]], "bounds of x"),
+        ({"symmetric": True}, [[1.0, 2.0], [1.0, 1.0]], "free entries of x"),
+        ({"diag": True}, [[1.0, 1.0], [0.0, 1.0]], "free entries of x"),
+        ({"PSD": True}, [[1.0, 2.0], [2.0, 1.0]], "x is PSD"),
+        ({"NSD": True}, [[-1.0, 2.0], [2.0, -1.0]], "x is NSD"),
+        ({"integer": True}, [[1.0, 2.5], [2.0, 1.0]], "x is integer"),
+        ({"boolean": True}, [[1.0, 0.5], [0.0, 1.0]], "x is boolean"),
+    ],
+)
+def test_attributes_of_variables_are_constraints(attributes: Any, value: Any, name: str) -> None:
+    x = variable(2, 2, **attributes)
+    problem = minimised(cp.sum(x), x >= -9, x <= 9)
+    x.save_value(np.array(value))
+    proof = fo.certify(problem)
+    assert name in dict(proof.violations) and proof.violation >= 0.1 and not proof.ok
+
+
+@pytest.mark.parametrize(
+    ("condition", "off"),
+    [
+        (lambda x: cp.SOC(x[0], x[1:]), lambda v: np.hypot(v[1], v[2]) - v[0]),
+        (lambda x: cp.ExpCone(x[0], x[1], x[2]), lambda v: v[1] * np.exp(v[0] / v[1]) - v[2]),
+        (lambda x: cp.PowCone3D(x[0], x[1], x[2], 0.5), lambda v: abs(v[2]) - np.sqrt(v[0] * v[1])),
+        (
+            lambda x: cp.bmat([[x[0], x[2]], [x[2], x[1]]]) >> 0,
+            lambda v: -np.linalg.eigvalsh([[v[0], v[2]], [v[2], v[1]]])[0],
+        ),
+    ],
+    ids=["second-order", "exponential", "power", "matrix"],
+)
+def test_cones_are_measured_without_a_solver(condition: Any, off: Any) -> None:
+    x = variable(3)
+    problem = minimised(0, condition(x), x <= 9, x >= -9)
+    for value in ([1.0, 2.0, 3.0], [1.0, 1.5, 2.0]):
+        x.value = value
+        beyond = max(float(off(value)), 0.0)
+        violation = fo.certify(problem).violation
+        assert (violation > 0) == (beyond > 1e-12) and violation <= beyond + 1e-12
+
+
+# -- ranges
+
+
+def test_a_regression_speaks_of_a_radius_and_limits_make_its_bound_absolute() -> None:
+    problem, _ = solved("least squares")
+    proof = fo.certify(problem)
+    assert proof.ok and proof.assumed == "'x' within 1000 times the size at the answer (at least 1)"
+    assert "among points with 'x' within 1000 times" in str(proof)
+    absolute = fo.certify(problem, limits={problem.variables()[0]: (-100, 100)})
+    assert absolute.ok and absolute.assumed == ""
+
+
+def test_values_at_most_that_of_the_answer_give_ranges() -> None:
+    x = variable(4)
+    problem = minimised(cp.sum_squares(ROWS @ x - RIGHT) + cp.norm1(x))
+    problem.solve(solver="CLARABEL")
+    proof = fo.certify(problem)
+    assert proof.ok and proof.assumed == ""
+
+
+def test_limits_are_constraints() -> None:
+    problem, _ = solved("linear")
+    x = problem.variables()[0]
+    proof = fo.certify(problem, limits={x: ([0, 0], [2, 1])})
+    assert not proof.ok and proof.bound == pytest.approx(8.0) and "bounds of x" in dict(proof.violations)
+
+
+def test_a_bound_of_the_relaxation_says_so() -> None:
+    x = variable(3, integer=True)
+    problem = maximised(cp.sum(x), 2 * x <= 3, x >= 0)
+    problem.solve(solver="HIGHS")
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.relaxed and proof.bound == pytest.approx(4.5) and proof.violation == 0
+    assert "relaxation" in str(proof)
+
+
+# -- no answer
+
+
+@pytest.mark.parametrize("status", ["left", "none"])
+def test_rows_that_cannot_hold_together_are_named_with_weights(status: str) -> None:
+    x = variable(3)
+    problem = minimised(cp.sum(x), (x >= 1).set_label("floor"), cp.sum(x) <= 2, x[0] <= 50)
+    if status == "left":
+        problem.solve(solver="CLARABEL")
+    proof = fo.certify(problem)
+    assert proof.ok and proof.infeasible and not proof.assumed and proof.bound == np.inf
+    (first, one), (second, other) = sorted(proof.weights, reverse=True)
+    assert first == "floor" and second.startswith("constraints[1]") and one == other == pytest.approx(1.0)
+    assert proof.solved_again == (status == "none") and str(proof).startswith("proved infeasible")
+
+
+def test_a_ball_and_a_plane_cannot_meet() -> None:
+    x = variable(3)
+    proof = fo.certify(maximised(x[0], cp.norm(x) <= 1, cp.sum(x) >= 2))
+    assert proof.infeasible and len(proof.weights) == 2 and proof.bound == -np.inf
+
+
+def test_limits_can_make_a_problem_infeasible() -> None:
+    problem, _ = solved("equations")
+    x = problem.variables()[0]
+    proof = fo.certify(problem, limits={x: (-9, 2)})
+    assert proof.infeasible or not proof.ok
+
+
+@pytest.mark.parametrize("above", [1e-6, -1e-6])
+def test_rows_that_nearly_contradict_are_told_apart(above: float) -> None:
+    x = variable()
+    proof = fo.certify(minimised(x, x >= 1 + above, x <= 1, x >= -9))
+    assert proof.infeasible == (above > 0)
+
+
+def test_a_ray_proves_that_there_is_no_optimum() -> None:
+    x = variable(3)
+    problem = minimised(x[2] - 2 * x[1], x[0] >= 1, x[1] == x[2], cp.norm(x[:1]) <= 4)
+    proof = fo.certify(problem)
+    assert proof.ok and proof.unbounded and proof.bound == -np.inf and str(proof).startswith("proved unbounded")
+    assert x.value is None
+
+
+def test_an_infeasible_problem_is_not_unbounded() -> None:
+    x = variable(2)
+    proof = fo.certify(minimised(x[0], x[1] >= 1, x[1] <= 0))
+    assert proof.infeasible and not proof.unbounded
+
+
+# -- input
+
+
+def test_what_cannot_be_certified_says_why() -> None:
+    x = variable()
+    with pytest.raises(fo.errors.InvalidProblem, match="the parameter 'p' has no value"):
+        fo.certify(minimised(cp.Parameter(name="p") * x))
+    with pytest.raises(fo.errors.NotConcave, match="not convex by CVXPY's rules"):
+        fo.certify(minimised(cp.sqrt(x)))
+    with pytest.raises(fo.errors.NotConcave, match="it is quasiconvex"):
+        fo.certify(minimised(cp.ceil(x)))
+    with pytest.raises(fo.errors.InvalidProblem, match="the variable 'z' is complex"):
+        fo.certify(minimised(cp.abs(cp.Variable(name="z", complex=True))))
+    with pytest.raises(fo.errors.InvalidProblem, match=r"give a cvxpy\.Problem"):
+        fo.certify(fo.DRF())  # type: ignore[arg-type]
+    for name, value in (("radius", 0), ("tol", np.inf)):
+        with pytest.raises(fo.errors.InvalidProblem, match=f"{name} is"):
+            fo.certify(minimised(x), **{name: value})
+    for limits, said in (({variable(): (0, 1)}, "no variable"), ({x: 3}, "not a pair"), ({x: (2, 1)}, "above")):
+        with pytest.raises(fo.errors.InvalidProblem, match=said):
+            fo.certify(minimised(x), limits=limits)  # type: ignore[arg-type]
+
+
+def test_a_problem_without_values_gets_its_bound_only() -> None:
+    x = variable()
+    proof = fo.certify(minimised(x, x >= 2))
+    assert not proof.ok and proof.value is None and proof.bound == pytest.approx(2.0) and "no value" in str(proof)
+
+
+def test_rows_that_were_compiled_wrongly_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = solved("linear")
+    write = CompiledHere.write
+
+    def wrong(self: CompiledHere, *given: Any) -> None:
+        write(self, *given)
+        self.data["b"] = self.data["b"] * 1.001
+
+    monkeypatch.setattr(CompiledHere, "write", wrong)
+    with pytest.raises(fo.errors.NotCertified, match="differ from the problem"):
+        fo.certify(problem)
+
+
+def test_a_time_limit_ends_the_proof() -> None:
+    x = variable(400)
+    problem = minimised(cp.sum_squares(np.random.default_rng(0).normal(size=(900, 400)) @ x - 1) + cp.norm1(x))
+    x.value = np.zeros(400)
+    with pytest.raises(fo.errors.NotCertified, match="time limit"):
+        fo.certify(problem, time_limit=1e-3)
+
+
+# -- files
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_file_states_the_program_and_claims_no_more_than_the_point_shows(name: str, tmp_path: Path) -> None:
+    problem, optimum = solved(name)
+    proof = fo.certify(problem)
+    data = json.loads(proof.save(tmp_path / "proof.json").read_text())
+    program, claims, z = data["program"], data["claims"], np.array(data["point"])
+    cones, rows, columns = program["cones"], program["rows"], program["columns"]
+    triangles = sum(n * (n + 1) // 2 for n in cones["psd"])
+    assert (
+        rows
+        == cones["zero"] + cones["nonneg"] + sum(cones["soc"]) + 3 * (cones["exp"] + len(cones["power"])) + triangles
+    )
+    assert len(z) == columns == len(data["limits"]["least"]) and len(data["dual"]) == len(program["right"]) == rows
+    sign = -1 if data["sense"] == "maximize" else 1
+    cost = np.zeros(columns)
+    cost[program["cost"]["column"]] = program["cost"]["value"]
+    assert sign * (cost @ z + program["offset"]) == pytest.approx(claims["value"], rel=1e-9, abs=1e-12)
+    assert sign * (claims["bound"] - optimum) <= 1e-9 * max(abs(optimum), 1.0)
+    assert claims["value"] == pytest.approx(proof.value, rel=1e-5, abs=1e-5)
+    slack = np.array(program["right"])
+    np.subtract.at(
+        slack, program["matrix"]["row"], np.array(program["matrix"]["value"]) * z[program["matrix"]["column"]]
+    )
+    off = claims["violation"] * max(np.abs(program["right"]).max(initial=0.0), np.abs(z).max(), 1.0) * 20
+    linear = slack[cones["zero"] : cones["zero"] + cones["nonneg"]]
+    assert (np.abs(slack[: cones["zero"]]) <= off).all() and (linear >= -off).all()
+    assert [v["name"] for v in data["variables"] if not v["added"]]
+
+
+def test_files_of_proofs_that_there_is_no_answer(tmp_path: Path) -> None:
+    x = variable(2)
+    none = json.loads(fo.certify(minimised(x[0], x[0] >= 2, x[0] <= 1)).save(tmp_path / "none.json").read_text())
+    assert none["claims"]["status"] == "infeasible" and none["point"] is None
+    rows = [x[0] == 3 * x[1], x[0] >= 1]
+    data = json.loads(fo.certify(maximised(x[0], *rows)).save(tmp_path / "ray.json").read_text())
+    d = np.array(data["dual"])
+    assert data["claims"]["status"] == "unbounded" and d[0] == 3 * d[1] > 0
+
+
+def test_nothing_is_saved_without_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.proof.certify.points_of", lambda *_: None)
+    with pytest.raises(fo.errors.NotCertified, match="nothing to save"):
+        fo.certify(minimised(variable(), cp.Variable(name="y") >= 0)).save(tmp_path / "none.json")
+
+
+def test_variables_that_are_matrices_of_a_kind_keep_their_values() -> None:
+    x = variable(3, 3, symmetric=True)
+    stated = Stated.of(minimised(cp.sum(x), x >= 1), None)
+    part, kept = stated.parts[x]
+    value = np.arange(9.0).reshape(3, 3)
+    value = value + value.T
+    stated.save({part.id: np.arange(6)}, value.ravel(order="F")[kept])
+    assert np.array_equal(x.value, value)

@@ -428,23 +428,21 @@ class _Proof:
         program = replace(self.program, c=np.zeros(len(self.program.c)), offset=0.0)
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
 
-        def proof(y: Float) -> DualBound | None:
+        def proofs(y: Float) -> list[DualBound]:
             y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
-            proofs = [one for one in self.bounds(program, y, size) if one.low > 0]
-            return min(proofs, key=lambda one: bool(one.open.any()), default=None)
+            return [one for one in self.bounds(program, y, size) if one.low > 0]
 
-        best = proof(y)
-        if best is None:
+        if not (found := proofs(y)):
             return None
+        best = min(found, key=lambda one: bool(one.open.any()))
         names = self.weights(best.y)
         for name in reversed(names if len(names) <= FEW else ()):  # interior points use more than they need
             part = best.y.copy()
             part[self.rows_of[name]] = 0.0
-            fewer = proof(part)
-            if fewer is None or fewer.open.any() > best.open.any():
-                continue
-            left = np.abs(program.transposed @ fewer.y).max(initial=0.0)  # else ranges take the part of the rows
-            best = fewer if left <= STRAIGHT * np.abs(fewer.y).max(initial=0.0) else best
+            for one in proofs(part):
+                left = np.abs(program.transposed @ one.y).max(initial=0.0)  # else ranges take the part of the rows
+                if one.open.any() <= best.open.any() and left <= STRAIGHT * np.abs(one.y).max(initial=0.0):
+                    best = one
         none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
         weights = tuple(self.weights(best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)

@@ -223,7 +223,7 @@ SIZES: list[tuple[str, list[Kind], list[int]]] = [
     ("LP", [transport, staircase], [4, 400, 20000]),
     ("QP", [portfolio, ridge, control], [4, 200, 2000]),
     ("QP", [lasso, support_vectors], [4, 200]),
-    ("SOCP", [robust, facility, geometric], [2, 50, 300]),
+    ("SOCP", [robust, facility, geometric], [2, 50, 100]),
     ("SOCP", [smallest_ball], [10, 200]),
     ("exponential", [logistic, entropy], [4, 100, 1000]),
     ("exponential", [water_filling, soft_maximum], [4, 300]),

@@ -207,16 +207,17 @@ class ProblemCertificate:
     maximised: bool = False
     tol: float = GAP_TOLERANCE
     seconds: float = 0.0
-    file: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+    file: Callable[[str | None], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: str | os.PathLike[str], name: str | None = None) -> Path:
         """Write the proof as JSON, which `verify` checks without a solver; return the path.
 
-        The file has the problem as a cone program, the answer and the dual point. `NotCertified` if there is no bound.
+        The file has the problem as a cone program, the answer and the dual point, and a ``name`` of where the problem
+        is from. `NotCertified` if there is no bound.
         """
         if self.file is None:
             raise NotCertified(f"there is nothing to save: {self}")
-        write_whole(Path(path), json.dumps(self.file(), allow_nan=False) + "\n")
+        write_whole(Path(path), json.dumps(self.file(name), allow_nan=False) + "\n")
         return Path(path)
 
     @property

@@ -56,7 +56,7 @@ def certify(
             problem.solve(solver=solver)
         proof = prove(problem, tol=tol, time_limit=time_limit)
     if out is not None:
-        proof.save(out)
+        proof.save(out, place)
     if as_json:
         show_json("fairopt.certificate/1", {"problem": place, "solved": solved, **as_data(proof)})
     else:

@@ -397,15 +397,15 @@ class _Proof:
         }
         return ProblemCertificate(**given | more)
 
-    def written(self, status: str, point: Float | None, dual: Float) -> dict[str, Any]:
-        """The file of a proof."""
+    def written(self, status: str, point: Float | None, dual: Float, name: str | None) -> dict[str, Any]:
+        """The file of a proof of the problem of a name."""
         with quiet():
             box = self.box(self.sizes(None))
             if (level := self.level) is not None:
                 below = self.program.below(level)
                 box = np.maximum(box[0], below.least), np.minimum(box[1], below.most)
             program = replace(self.program, offset=self.compiled.offset)
-            return proof_file(self.stated, self.compiled, program, box, status, point, dual)
+            return proof_file(self.stated, self.compiled, program, box, status, point, dual, name)
 
     @property
     def level(self) -> float | None:

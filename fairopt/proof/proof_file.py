@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.base import brief
 from fairopt.proof.conic import ConeProgram, exact_sums, outside_cones, points_of, rows_of_cones
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
@@ -40,6 +41,7 @@ def proof_file(
     status: str,
     point: Float | None,
     dual: Float,
+    name: str | None,
 ) -> dict[str, Any]:
     """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
     order = _order(program.dims)
@@ -62,11 +64,12 @@ def proof_file(
         claims = _claims(program, status, limits, radius, y, at, stated)
     matrix = sp.coo_array(program.transposed.T.tocsr()[order])
     cost = np.flatnonzero(program.c)
-    text = str(stated.problem)
+    values = [f"{one.name()} = {brief(one.value)}" for one in stated.problem.parameters()]
+    text = "\nwith ".join([str(stated.problem), *values])
     return {
         "format": FORMAT,
         "version": sys.modules["fairopt"].__version__,
-        "source": {"name": None, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        "source": {"name": name, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()},
         "sense": "maximize" if stated.maximised else "minimize",
         "program": {
             "columns": len(program.c),

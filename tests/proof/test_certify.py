@@ -421,7 +421,8 @@ def test_a_time_limit_ends_the_proof() -> None:
 def test_a_file_states_the_program_and_claims_no_more_than_the_point_shows(name: str, tmp_path: Path) -> None:
     problem, optimum = solved(name)
     proof = fo.certify(problem)
-    data = json.loads(proof.save(tmp_path / "proof.json").read_text())
+    data = json.loads(proof.save(tmp_path / "proof.json", "here").read_text())
+    assert data["source"]["name"] == "here" and ("with price = 2" in data["source"]["text"]) == (name == "parameter")
     program, claims, z = data["program"], data["claims"], np.array(data["point"])
     cones, rows, columns = program["cones"], program["rows"], program["columns"]
     triangles = sum(n * (n + 1) // 2 for n in cones["psd"])

@@ -12,9 +12,10 @@ import pytest
 import fairopt as fo
 from fairopt.proof import conic
 from fairopt.proof.evidence import solved
+from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime.clock import Clock
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed
+from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, matrix_of, triangle
 from fairopt.solve.form.program import ConeModel, Program
 
 CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], psd=[], exp=1, p3d=[0.25])
@@ -114,3 +115,67 @@ def test_what_a_solver_left_of_unknowns_of_one_capacity_is_charged_at_the_capaci
     found = conic.conic_bound(problem, unknowns, np.ones(n), left)
     assert found is not None
     assert 1 <= found.value <= 1 + 1e-9
+
+
+# -- matrices
+
+
+def test_rows_of_matrices_have_their_inner_products() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (one + one.T for one in rng.normal(size=(2, 4, 4)))
+    order, factors = triangle(4)
+    rows = [np.bincount(order, factors * one.ravel(order="F")) for one in (a, b)]
+    assert rows[0] @ rows[1] == pytest.approx(np.trace(a @ b))
+    assert np.allclose(matrix_of(rows[0], 4), a)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_a_moved_matrix_is_semidefinite_beyond_rounding(n: int) -> None:
+    rng, dims = np.random.default_rng(n), SimpleNamespace(zero=0, nonneg=0, soc=[], psd=[n], exp=0, p3d=[])
+    for rank in {1, n // 2, n} - {0}:
+        root = rng.normal(size=(n, rank))
+        order, factors = triangle(n)
+        for matrix in (root @ root.T, root @ root.T - 1e-9 * np.eye(n), rng.normal(size=(n, n))):
+            rows = np.bincount(order, factors * ((matrix + matrix.T) / 2).ravel(order="F"))
+            moved = conic.into_dual_cone(rows, dims)
+            values = np.linalg.eigvalsh(matrix_of(moved, n))
+            assert values[0] > 4 * n * np.finfo(float).eps * values[-1]
+            assert np.array_equal(conic.into_dual_cone(moved, dims), moved)
+
+
+def test_dual_values_of_matrix_constraints_are_those_of_cvxpy() -> None:
+    x = cp.Variable(2)
+    condition = cp.bmat([[x[0], 1.0], [1.0, x[1]]]) >> 0
+    problem = cp.Problem(cp.Minimize(x[0] + 4 * x[1]), [condition])
+    problem.solve(solver="CLARABEL")
+    expected = np.array(condition.dual_value)
+    compiled = CompiledHere.made(problem, "CLARABEL", {})
+    assert compiled is not None and is_as_asked(compiled)
+    compiled.unpack(compiled.solve(compiled.data, False, {}))
+    assert np.allclose(condition.dual_value, expected, atol=1e-6) and np.allclose(
+        expected, [[1, -2], [-2, 4]], atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "objective", [fo.Total(fo.Tasks()), fo.AlphaFair(1), fo.AlphaFair(3), fo.MaxMin(), fo.Leximin()]
+)
+@pytest.mark.parametrize("kind", ["eigenvalue", "matrix"])
+def test_a_policy_with_a_bound_on_a_matrix_is_certified_as_with_bounds_on_its_diagonal(objective, kind) -> None:
+    cluster = fo.Instance([[4, 1], [1, 3]], [20, 20])
+
+    def below(model: Any) -> Any:
+        matrix = cp.diag(model.tasks)
+        return {"below": cp.lambda_max(matrix) <= 3 if kind == "eigenvalue" else matrix << 3 * np.eye(2)}
+
+    answer = fo.Policy(objective, [below]).allocate(cluster)
+    same = fo.Policy(objective, [fo.MaxTasks(3)]).allocate(cluster)
+    assert answer.certificate.ok and answer.objective == pytest.approx(same.objective, rel=2e-6)
+
+
+def test_a_problem_with_a_matrix_that_binds_is_certified() -> None:
+    cluster = fo.Instance([[4, 1], [1, 3]], [20, 20])
+    policy = fo.Policy(fo.AlphaFair(1), [lambda model: {"below": cp.lambda_max(cp.diag(model.tasks)) <= 3}])
+    problem = policy.problem(cluster)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    assert policy.certify(problem, cluster).certificate.ok

@@ -59,3 +59,16 @@ def test_iterations_end_when_the_time_of_the_call_is_over():
     clock = Clock(1e-9, grace=False)
     with clock.enforced(), pytest.raises(Late):
         least_squares.by_iteration(matrix, right)
+
+
+@pytest.mark.parametrize("crowded", [0, 3])
+def test_many_sparse_equations_are_solved_by_their_products(monkeypatch: pytest.MonkeyPatch, crowded: int) -> None:
+    rng = np.random.default_rng(crowded)
+    matrix = sparse.random_array((400, 900), density=0.006, rng=rng, data_sampler=rng.normal).tolil()
+    matrix[:, :crowded] = rng.normal(size=(400, crowded))
+    matrix.setdiag(1.0)
+    matrix = sparse.csr_array(matrix)
+    right = rng.normal(size=400)
+    monkeypatch.setattr(least_squares, "by_iteration", None)
+    found = least_squares.minimum_norm(matrix, right)
+    assert_allclose(found, np.linalg.lstsq(matrix.toarray(), right)[0], atol=1e-6)

@@ -84,3 +84,25 @@ def test_no_point_of_a_cone_lies_outside_the_ranges_of_its_coordinates(seed: int
     inside = ((s >= given) & (s <= above)).all(axis=1)
     assert inside[0] and (s[inside] >= low - 1e-9 * (1 + abs(low))).all()
     assert (s[inside] <= high + 1e-9 * (1 + abs(high))).all()
+
+
+def test_entries_of_a_semidefinite_matrix_lie_between_roots_of_products_of_its_diagonal() -> None:
+    high = np.array([4.0, 9.0, 9.0])  # of the diagonal, with what is beside it between
+    low, most = coordinates(np.full(3, -np.inf), np.array([4.0, np.inf, 9.0]), cones(psd=[2]))
+    assert low[[0, 2]].tolist() == [0.0, 0.0] and most[[0, 2]].tolist() == high[[0, 2]].tolist()
+    assert most[1] == -low[1] == pytest.approx(6 * np.sqrt(2))
+
+
+@pytest.mark.parametrize("kind", ["absolute value", "product"])
+def test_sums_of_two_rows_bound_what_neither_does(kind: str) -> None:
+    if kind == "absolute value":  # |x| <= t and t <= 5
+        rows, right, dims = [[1.0, -1.0], [-1.0, -1.0], [0.0, 1.0]], np.array([0.0, 0.0, 5.0]), cones(nonneg=3)
+    else:  # (x + t, x - t, 2) in the cone is x t >= 1, with t <= 5
+        rows, right, dims = [[0.0, 1.0], [-1, -1], [-1, 1], [0, 0]], np.array([5.0, 0, 0, 2]), cones(nonneg=1, soc=[3])
+    free = np.full(2, np.inf)
+    least, most = ranges_within_cones(Entries.of(sparse.csr_array(np.array(rows))), right, dims, -free, free)
+    assert least[1] >= -1e-9 and most[1] == pytest.approx(5.0)
+    if kind == "absolute value":
+        assert least[0] == pytest.approx(-5.0) and most[0] == pytest.approx(5.0)
+    else:
+        assert least[0] >= -1e-9

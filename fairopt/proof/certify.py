@@ -245,10 +245,13 @@ class _Proof:
 
     def bounds(self, program: ConeProgram, y: Float, size: Float) -> Iterator[DualBound]:
         """Bounds by points near y: in the dual cone, then at which columns without a range vanish, then all."""
-        low, high = self.box(size)
-        every = np.ones(len(program.c), dtype=bool)
+        every, none = np.ones(len(program.c), dtype=bool), np.full(len(program.c), np.inf)
+        box: tuple[Float, Float] | None = None
         for some in (~every, ~program.bounded, every):
-            found = program.bound(program.repaired(y, some, every), low, high)
+            found = program.bound(program.repaired(y, some, every), -none, none)
+            if found.open.any():
+                box = box or self.box(size)
+                found = program.bound(found.y, *box)
             if np.isfinite(found.low):
                 yield found
 
@@ -430,7 +433,7 @@ class _Proof:
 
         def proofs(y: Float) -> list[DualBound]:
             y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
-            return [one for one in self.bounds(program, y, size) if one.low > 0]
+            return [one for one in self.bounds(program, y, size) if one.low > 0 and self.cancels(program, one)]
 
         if not (found := proofs(y)):
             return None
@@ -446,6 +449,13 @@ class _Proof:
         none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
         weights = tuple(self.weights(best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
+
+    def cancels(self, program: ConeProgram, ray: DualBound) -> bool:
+        """Whether a ray leaves nothing but rounding of columns without ranges: rows that only a very large value of a
+        variable satisfies are not infeasible.
+        """
+        left, terms = np.abs(program.transposed @ ray.y), program.sizes @ np.abs(ray.y)
+        return bool((left <= STRAIGHT * terms)[ray.open].all())
 
     @cached_property
     def rows_of(self) -> dict[str, Indices]:

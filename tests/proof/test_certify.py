@@ -350,6 +350,16 @@ def test_rows_that_nearly_contradict_are_told_apart(above: float) -> None:
     assert proof.infeasible == (above > 0)
 
 
+def test_rows_that_only_large_values_satisfy_are_not_infeasible() -> None:
+    x = variable(2)
+    for solve in (False, True):
+        problem = minimised(x[1], 1e-9 * x[0] >= 1, x[1] >= 1)
+        if solve:
+            problem.solve(solver="CLARABEL")
+        proof = fo.certify(problem)
+        assert not proof.infeasible and proof.bound == pytest.approx(1.0)
+
+
 def test_a_ray_proves_that_there_is_no_optimum() -> None:
     x = variable(3)
     problem = minimised(x[2] - 2 * x[1], x[0] >= 1, x[1] == x[2], cp.norm(x[:1]) <= 4)

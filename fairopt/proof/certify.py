@@ -35,7 +35,7 @@ from fairopt.blocks.rows import TYPICAL
 from fairopt.blocks.written_values import rounding_of, size_of, without_constants
 from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
-from fairopt.proof.conic import ConeProgram, DualBound, exact_sums, outside_cones, points_of
+from fairopt.proof.conic import ConeProgram, DualBound, cone_of_row, exact_sums, outside_cones, points_of
 from fairopt.proof.feasibility import relative_violation
 from fairopt.proof.least_squares import minimum_norm
 from fairopt.proof.proof_file import proof_file
@@ -53,7 +53,8 @@ __all__ = ["certify"]
 RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
-STRAIGHT = 1e-9  # of the terms: what a direction may leave of a row, and a proof with fewer constraints of a column
+NEARLY = 1e-7  # of the terms: rows that a solver's direction is meant to keep
+STRAIGHT = 1e-9  # of the terms: what a proof of infeasibility may leave of a column
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
@@ -481,16 +482,19 @@ class _Proof:
         program, size = self.program, np.abs(d).max(initial=0.0)
         if not size > 0 or not np.isfinite(size):
             return None
-        equations = sp.csr_array(program.transposed.T)[: program.dims.zero]
-        d = d / size
-        d = d - minimum_norm(equations, equations @ d) if program.dims.zero else d
-        for bits in BITS:  # of few digits, at which equations may hold exactly
-            simple = np.round(d * 2.0**bits) / 2.0**bits
-            if self.descends(simple, 0.0):
-                d = simple
-                break
-        if not self.descends(d, STRAIGHT):
+        rows, d = sp.csr_array(program.transposed.T), d / size
+        for _ in range(3):  # equations, and inequalities that a solver's direction nearly leaves or meets
+            slack, terms = rows @ d, program.sizes.T @ np.abs(d)
+            meets = np.arange(len(slack)) < program.linear.stop
+            meets &= (np.abs(slack) <= NEARLY * terms) | (np.arange(len(slack)) < program.dims.zero)
+            some = np.flatnonzero(meets & (slack != 0))
+            d = d - minimum_norm(rows[some], slack[some]) if len(some) else d
+            d = np.where(np.abs(d) <= NEARLY, 0.0, d)
+        few = [np.round(d * 2.0**bits) / 2.0**bits for bits in BITS]  # of few digits, at which rows may hold exactly
+        descending = next((one for one in (*few, d) if self.descends(one)), None)
+        if descending is None:
             return None
+        d = descending
         with values_kept(self.stated.parts):
             point = self.at
             if not (self.stated.has_values and self.violation <= self.tol):
@@ -505,18 +509,16 @@ class _Proof:
             none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": ""}
             return there.made(None, True, "unbounded", (point, d), unbounded=True, **none)
 
-    def descends(self, d: Float, off: float) -> bool:
-        """Whether the objective falls along a direction that leaves no cone and no limit, or by a part ``off`` of the
-        terms only.
-        """
-        program = self.program
-        columns = program.transposed
-        most = program.sizes.max(axis=0).toarray().ravel() if len(program.b) else np.zeros(0)
-        outside = outside_cones(-exact_sums(sp.csr_array(columns.T), d), program.dims)
-        least, limit = self.stated.ranges_of(self.columns, len(d))
-        beyond = np.maximum(np.where(np.isfinite(least), -d, 0.0), np.where(np.isfinite(limit), d, 0.0))
+    def descends(self, d: Float) -> bool:
+        """Whether the objective falls along a direction that leaves no cone by more than rounding, and no limit."""
+        program, cones = self.program, cone_of_row(self.program.dims)
+        outside = outside_cones(-exact_sums(sp.csr_array(program.transposed.T), d), program.dims)
+        terms = np.zeros(cones.max(initial=-1) + 1)
+        np.maximum.at(terms, cones, program.sizes.T @ np.abs(d))
+        least, most = self.stated.ranges_of(self.columns, len(d))
+        leaves = (np.isfinite(least) & (d < 0)) | (np.isfinite(most) & (d > 0))
         falls = -float(program.c @ d) > STEEP * float(np.abs(program.c) @ np.abs(d))
-        return falls and bool((outside <= off * most).all() and (beyond <= off).all())
+        return falls and not leaves.any() and bool((outside <= TERM_ROUNDING * terms[cones]).all())
 
 
 def brief_list(names: Sequence[str]) -> str:

@@ -466,9 +466,7 @@ class ConicConditions:
     @cached_property
     def cone_of_row(self) -> Indices:
         """The cone of each row; each equation and inequality is a cone."""
-        dims = self.dims
-        sizes = [1] * (dims.zero + dims.nonneg) + rows_of_cones(dims)
-        return np.repeat(np.arange(len(sizes)), sizes)
+        return cone_of_row(self.dims)
 
     @property
     def curved(self) -> bool:
@@ -810,6 +808,12 @@ def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
 def rows_of_cones(dims: Any) -> list[int]:
     """The numbers of rows of curved cones."""
     return [*dims.soc, *(n * (n + 1) // 2 for n in dims.psd), *[3] * (dims.exp + len(dims.p3d))]
+
+
+def cone_of_row(dims: Any) -> Indices:
+    """The cone of each row; each equation and each inequality is one."""
+    sizes = [1] * (dims.zero + dims.nonneg) + rows_of_cones(dims)
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _rows_of_matrices(dims: Any) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief
-from fairopt.proof.conic import ConeProgram, exact_sums, outside_cones, points_of, rows_of_cones
+from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones, points_of
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -109,12 +109,6 @@ def completed(compiled: CompiledHere, program: ConeProgram, limits: tuple[Float,
     out = known.copy()
     out[open_] = 0.0 if found is None else found[0]
     return np.clip(out, *limits)
-
-
-def cone_of_row(dims: Any) -> Indices:
-    """The cone of each row; each equation and each inequality is one."""
-    sizes = [1] * (dims.zero + dims.nonneg) + rows_of_cones(dims)
-    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _part_of(dims: Any, cones: Indices) -> Cones:

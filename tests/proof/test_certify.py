@@ -368,6 +368,25 @@ def test_a_ray_proves_that_there_is_no_optimum() -> None:
     assert x.value is None
 
 
+def test_an_optimum_that_is_far_away_is_none_at_infinity() -> None:
+    x = variable(2)
+    proof = fo.certify(maximised(x[0], x[1] + 1e-10 * x[0] <= 1, x[1] >= 0))
+    assert not proof.unbounded
+
+
+@pytest.mark.parametrize("kind", ["equations", "limits", "second-order", "exponential", "matrix"])
+def test_directions_in_all_cones(kind: str) -> None:
+    x = variable(3)
+    rows = {
+        "equations": [0.1 * x[0] + 0.7 * x[1] == 0.3, x[2] >= x[1]],
+        "limits": [x >= 0, x[1] <= 3],
+        "second-order": [cp.norm(x[1:]) <= x[0] + 1],
+        "exponential": [cp.log(x[0]) >= x[1], x[2] == 1],
+        "matrix": [cp.bmat([[x[0], x[1]], [x[1], x[2]]]) >> 0],
+    }
+    assert fo.certify(maximised(x[0] - 0.3 * x[1], *rows[kind])).unbounded
+
+
 def test_an_infeasible_problem_is_not_unbounded() -> None:
     x = variable(2)
     proof = fo.certify(minimised(x[0], x[1] >= 1, x[1] <= 0))

@@ -433,10 +433,10 @@ class _Proof:
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
 
         def proofs(y: Float) -> list[DualBound]:
-            y = self.with_bounds(program, y / (np.abs(y).max(initial=0.0) or 1.0))
+            y = y / (np.abs(y).max(initial=0.0) or 1.0)
             return [one for one in self.bounds(program, y, size) if one.low > 0 and self.cancels(program, one)]
 
-        if not (found := proofs(y)):
+        if not (found := proofs(self.with_bounds(program, y))):
             return None
         best = min(found, key=lambda one: bool(one.open.any()))
         names = self.weights(best.y)

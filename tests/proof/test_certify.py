@@ -336,6 +336,12 @@ def test_a_ball_and_a_plane_cannot_meet() -> None:
     assert proof.infeasible and len(proof.weights) == 2 and proof.bound == -np.inf
 
 
+def test_bounds_that_are_not_needed_are_not_named() -> None:
+    x = variable(2, nonneg=True)
+    proof = fo.certify(minimised(x[0], x[0] >= 2, x[0] <= 1))
+    assert {name.split()[0] for name, _ in proof.weights} == {"constraints[0]", "constraints[1]"}
+
+
 def test_limits_can_make_a_problem_infeasible() -> None:
     problem, _ = solved("equations")
     x = problem.variables()[0]

@@ -465,7 +465,7 @@ class _Proof:
         out = {stated.text(one): np.r_[self.compiled.rows[one.id]] for one in stated.posed.constraints}
         for variable, (part, _) in stated.parts.items():
             some = np.isin(rows.column, self.columns[part.id])
-            out[f"bounds of {variable.name()}"] = self.of_bounds.start + rows.row[some]
+            out[f"bounds of {stated.called[variable]}"] = self.of_bounds.start + rows.row[some]
         return out
 
     def weights(self, y: Float) -> dict[str, float]:

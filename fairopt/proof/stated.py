@@ -110,7 +110,7 @@ class Stated:
         by id; whole numbers by how far they are from such.
         """
         for variable, (_, kept) in self.parts.items():
-            value, (low, high), name = flat(variable), self.limits[variable], variable.name()
+            value, (low, high), name = flat(variable), self.limits[variable], self.called[variable]
             size = np.maximum(np.abs(value), TYPICAL * typical[variable.id])
             size = np.where(size > 0, size, 1.0)
             by = np.maximum(np.maximum(low - value, value - high), 0.0) / size
@@ -126,12 +126,22 @@ class Stated:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """The names of constraints, by the ids of the user's and of those written here."""
+        """The names of constraints, by the ids of the user's and of those written here; no two have the same."""
         out = dict[int, str]()
         for k, (one, written) in enumerate(zip(self.constraints, self.written, strict=True)):
-            out[one.id] = out[written.id] = getattr(one, "label", None) or f"constraints[{k}]"
+            label, place = getattr(one, "label", None), f"constraints[{k}]"
+            name = place if label is None else f"{label}, {place}" if label in out.values() else label
+            out[one.id] = out[written.id] = name
         for variable, condition in self.further.items():
-            out[condition.id] = f"{variable.name()} is {'PSD' if definite(variable) > 0 else 'NSD'}"
+            out[condition.id] = f"{self.called[variable]} is {'PSD' if definite(variable) > 0 else 'NSD'}"
+        return out
+
+    @cached_property
+    def called(self) -> dict[cp.Variable, str]:
+        """The names of variables; those of one name have numbers too."""
+        out, given = dict[cp.Variable, str](), [variable.name() for variable in self.parts]
+        for k, (variable, name) in enumerate(zip(self.parts, given, strict=True)):
+            out[variable] = name if given.count(name) == 1 else f"{name}, variables()[{k}]"
         return out
 
     def text(self, condition: cp.Constraint) -> str:

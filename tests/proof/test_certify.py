@@ -234,6 +234,18 @@ def test_violations_have_the_labels_of_constraints() -> None:
     assert dict(proof.violations) == {"demand": pytest.approx(0.5)}
 
 
+def test_constraints_and_variables_of_one_name_are_told_apart() -> None:
+    x, y = (cp.Variable(name="x", nonneg=True) for _ in range(2))
+    problem = minimised(x + y, (x >= 2).set_label("floor"), (y >= 1).set_label("floor"))
+    x.save_value(np.array(-1.0))
+    y.save_value(np.array(-0.5))
+    found = dict(fo.certify(problem).violations)
+    assert {"floor", "floor, constraints[1]", "bounds of x, variables()[0]", "bounds of x, variables()[1]"} == set(
+        found
+    )
+    assert found["floor"] == pytest.approx(1.5) and found["floor, constraints[1]"] == pytest.approx(1.5)
+
+
 @pytest.mark.parametrize(
     ("attributes", "value", "name"),
     [

@@ -240,10 +240,9 @@ def test_constraints_and_variables_of_one_name_are_told_apart() -> None:
     x.save_value(np.array(-1.0))
     y.save_value(np.array(-0.5))
     found = dict(fo.certify(problem).violations)
-    assert {"floor", "floor, constraints[1]", "bounds of x, variables()[0]", "bounds of x, variables()[1]"} == set(
-        found
-    )
-    assert found["floor"] == pytest.approx(1.5) and found["floor, constraints[1]"] == pytest.approx(1.5)
+    bounds = {"bounds of x, variables()[0]", "bounds of x, variables()[1]"}
+    assert set(found) == {"floor", "floor, constraints[1]"} | bounds
+    assert found["floor"] == pytest.approx(1.5) and found["floor, constraints[1]"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

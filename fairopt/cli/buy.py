@@ -136,8 +136,6 @@ def buy(
         for line in _remarks(found, names):
             say(line, style="dim")
         merged = " A unit is added to a row of identical servers together, not to each of them."
-        for line in _best_server(found):
-            say(line)
         say(advice + merged * bool((instance.counts > 1).any()))
     if plot is not None:
         rows = [replace(row, name=names[row.name]) for row in found.resources]
@@ -280,22 +278,3 @@ def _remarks(found: Purchases, names: Mapping[str, str]) -> Iterator[str]:
         yield "Some ranges are unknown for lack of time; give a larger --time-limit."
     if instance.limits:
         yield "Limits on what teams take together stay as they are: where these bind, more brings nothing."
-
-
-def _best_server(found: Purchases) -> Iterator[str]:
-    """The best server, in a sentence."""
-    instance = found.allocation.instance
-    best = next((row for row in found.servers if not row.reason), None)
-    if best is None or best.rate <= 0:
-        return
-    gain = f"{best.tasks:,.4g} tasks"
-    if found.lead is not None:
-        gain = f"{best.lead_units:,.4g} {without_vendor([found.lead])[0]} more in use ({gain})"
-    name = f"One {best.server}"
-    if best.servers:
-        s = instance.servers.index(best.server)
-        kind = server_kinds(instance)[s]
-        name = f"One more server like {server_names(instance)[s]}" + f" ({kind})" * bool(kind)
-    cost = f" for {best.cost:,.6g}" if best.cost is not None else ""
-    less = f", fewer tasks for {some(best.losers, NAMED)}" if best.losers else ""
-    yield f"{name} brings {gain}{cost}{less}."

@@ -70,15 +70,14 @@ If a team has several users, further tables show the dominant share of each team
 most used resource; --json has all resources.
 
 If servers have types (the column "type" of servers.csv; the GPU model in openb), further tables show tasks and use of \
-each resource by type, and --plot-types draws them.
+each resource by type, and 'fairopt plot --kind types' draws them.
 
 \b
 [bold]Examples[/]
   fairopt compare cluster/ --policy drf --policy 2df --policy most-tasks
   fairopt compare cluster/ -p drf -p fds:alpha=1 -p nash --plot shares.png
   fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
-  fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
-  fairopt compare openb/ -p drf -p most-tasks --plot-types types.png"""
+  fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf"""
 POLICIES = """List the named policies, and show how to write your own.
 
 \b
@@ -317,19 +316,12 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the shares of each resource by user or team to a .png, .pdf or .svg file.")
     ] = None,
-    plot_types: Annotated[
-        Path | None,
-        typer.Option(help="Draw tasks and use of each resource by server type to a .png, .pdf or .svg file."),
-    ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the table as .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies on one cluster."""
     files.check_output(out, files.COMPARISONS, source.path)
-    for picture in (plot, plot_types):
-        files.check_output(picture, files.PICTURES)
-    if plot is not None and plot == plot_types:
-        raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
+    files.check_output(plot, files.PICTURES)
     of = asked(policy, constraint, how.solver)
     instance = source.read()
     chosen = of(instance)
@@ -355,7 +347,6 @@ def compare(
             outputs[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
             outputs[plot] = lambda path: files.write_picture(result.plot(), path)
-            outputs[plot_types] = lambda path: files.write_picture(result.plot("types"), path)
         for path, write in outputs.items():
             if path is not None:
                 with working(f"writing {path}"):

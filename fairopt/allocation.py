@@ -473,25 +473,6 @@ class Allocation:
         """
         return later("fairopt.report.frames:frame")(self, by)
 
-    def to_latex(self) -> str:
-        r"""The tables that notebooks show, as LaTeX tabulars with booktabs rules; titles and certificate as comments.
-
-        Returns
-        -------
-        str
-            Needs ``\usepackage{booktabs}``. Of more than 20 users, teams or classes of servers, those with the smallest
-            and the largest values; `to_frame` has all. Characters beyond ASCII are kept.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> a = fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4], users=["web_1", "batch"]))
-        >>> print(a.to_latex().partition("\\midrule")[2].partition("\\bottomrule")[0].strip())
-        web\_1 & 0.7619 &              57.143 &    1.5238 &    2.2857 \\
-        batch  & 1.7143 &              57.143 &    3.4286 &    1.7143 \\
-        """
-        return later("fairopt.report.pages:allocation_latex")(self)
-
     def quotas(self, *given: Any, **options: Any) -> NoReturn:
         """Raise, whatever is ``given`` and the ``options`` are, the error that says where this is now; for one version.
 

@@ -19,7 +19,7 @@ NAMED = 2  # users or teams on each side in the sentence
 MAX_BELOW = 10  # lines about teams that hold too little
 
 
-def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
+def held_tables(allocation: Allocation) -> list[Table]:
     """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
 
     Where each user is a team of its own, the table by user would repeat that by team and is left out.
@@ -33,13 +33,13 @@ def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table
     if any(sorted(allocation.instance.teams.labelling(by).of_user) == [*range(len(by_user.names))] for by in labels):
         by_user = None
     known = [(by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
-    return [_table(allocation.instance, by, found, whole_names) for by, found in known]
+    return [_table(allocation.instance, by, found) for by, found in known]
 
 
-def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Table:
+def _table(instance: Instance, by: str, found: HeldNow) -> Table:
     """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
     rows = found.largest_first[:MAX_ROWS]
-    titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
+    titles = ["tasks", *shortened(instance.resource_titles)]
     scarcest = 1 + found.scarcest
     waits = bool(np.isfinite(instance.task_limits).any())
     groups = [
@@ -56,7 +56,7 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
     if any(elsewhere):
         title += f"; *: uses no {short(found.resources[found.scarcest])}"
     names = [found.names[r] for r in rows]
-    return Table(title, Column(by, names if whole_names else shortened(names, NAME), right=False), groups)
+    return Table(title, Column(by, shortened(names, NAME), right=False), groups)
 
 
 def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits: bool) -> list[Column]:

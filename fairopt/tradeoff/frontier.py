@@ -184,23 +184,6 @@ class Frontier:
         """
         return pandas().DataFrame(self.columns).set_index(list(self.grid))
 
-    def to_latex(self) -> str:
-        r"""The table that notebooks show, as a LaTeX tabular with booktabs rules, followed by remarks as comments.
-
-        Returns
-        -------
-        str
-            Needs ``\usepackage{booktabs}``. At most 20 points, those on the frontier first; `to_frame` has all.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> f = fo.frontier("fds", fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1, 2]})
-        >>> print(f.to_latex().splitlines()[6])
-            1 & 81.8\% {*} &    100.0\% & 5.7273 & 0.9412 &      -- & 0.0\% &   8.6\% \\
-        """
-        return later("fairopt.report.pages:frontier_latex")(self)
-
     def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
 

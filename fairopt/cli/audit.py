@@ -76,9 +76,6 @@ def audit(
     positive: Annotated[
         bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
     ] = False,
-    boosting_only: Annotated[
-        bool, typer.Option("--boosting-only", help="Only misreports that overstate demands.")
-    ] = False,
     condition: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,7 +104,7 @@ def audit(
     files.check_output(save, (".json",))
     if (policy is None) == (scheduler is None):
         raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
-    conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
+    conditions = condition or ()
     of_instances: dict[str, Any] = {
         "share": None if share is None else named_share(share),
         "positive": positive,

@@ -47,7 +47,6 @@ from fairopt.solve.form import solvers
 from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.compiled import Left
 from fairopt.solve.form.digests import NewConditions
-from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
@@ -305,20 +304,8 @@ class Program:
 
     @cached_property
     def units(self) -> Float:
-        """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
-
-        Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
-        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against these.
-        """
-        own = [block for block in self.rest if not is_ours(block)]
-        found = [one.rows for block in own for one in self.rows_of(block) or ()]
-        at_size = self.size[self.pairs.user]
-        tables = [rows.per_task[rows.right == 0] for rows in found]
-        tables = [table for table, rows in zip(tables, found, strict=True) if rows.equal or (table @ at_size > 0).any()]
-        if not any(table.nnz for table in tables):
-            return self.size
-        units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
-        return np.minimum(np.maximum(units, self.low), np.where(self.high > 0, self.high, np.inf))
+        """Tasks per unknown of each user in cone programs, (n_users,): `size`; after tiers, of what these leave."""
+        return self.size
 
     @property
     def compared_weights(self) -> Float:

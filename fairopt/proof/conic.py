@@ -10,7 +10,7 @@ the range of each variable. Tasks have proven ranges. For the 1e-16 that roundin
 far beyond their size at the answer is assumed, and the certificate says so. The solver's own dual objective would be
 shorter, but it takes r for 0 and y for a point of K*.
 
-Floats: r is charged at the worse end of what its rounding allows (`bound`), so that a bad y weakens the bound and cannot
+Floats: r is charged at the worse end of what its rounding allows (`bound`): a bad y weakens the bound and cannot
 falsify it. Of 24 programs of soft minima, logarithms, entropies, norms and other atoms 1 has an assumption; 4 have one
 without sums that are exactly 0 (`exact_sums`, or `cancelled`), and 14 without the sign that r is given where only one
 end of a range is known (`_aim`). Proof: Bound 7.3, docs/methods/cone.md.
@@ -152,7 +152,7 @@ def conic_bound(
         costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
         return _covered(at, costs, entries.part(linear), b[linear], others, most, linear)
 
-    # balancing costs least squares and moves y: at first only for variables that have no ranges to charge what is left at
+    # balancing costs least squares and moves y: at first only for variables without a range to charge r at
     if left is not None and enough is not None:
         first = bound(balanced(others & ~bounded))
         if not first.assumed and enough(first.value):

@@ -630,7 +630,7 @@ class AtLeast(Constraint):
         if not term.is_smallest:
             return None
         numbers = term.share._numbers(instance)
-        # shares are at least 0, so that a level below says no more
+        # shares are at least 0, and of what is above a base `rows` looks at the level first
         return MinShare(tuple(max(self.level / term.factor, 0.0) * numbers.weights), term.share)
 
     def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
@@ -842,7 +842,7 @@ class Natural:
         values = point.own.known if written.own else {}
         if written.own is None or not all(key in values for key in written.own):
             return None
-        for name in written.own:  # without a value of another point that `save` might leave
+        for name in written.own:  # `save` skips values of other shapes, where those of another point would stay
             self.model.own.held[name].variable.save_value(None)
         self.model.own.save({name: values[name] for name in written.own})
         before = written.tasks.value
@@ -902,7 +902,7 @@ def drop_towards_zero(value: Callable[[float], float]) -> float:
     """
     at_point = value(1.0)
     first, at_first = first_finite(lambda part: value(1.0 - part), 0.5)
-    # a difference and no gradient: values of all kinds of objectives can be asked for. It errs by about 1e-4 of itself
+    # a difference and no gradient, as it needs values only, which every objective has
     step = min(1e-4, first)
     decrease, slope = abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step
     if slope < decrease:

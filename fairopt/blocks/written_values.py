@@ -1,8 +1,8 @@
 """What floats do to the values of expressions: the constants that these add, and the rounding of the rest.
 
 An objective ``f(x) + 1e15`` has the optima of f, but its values in floats are multiples of 1/8. So constants outside
-all curved atoms are left out of what is maximised, and of values and bounds. With the constant left in, the sum of three
-users' square roots had a gap of 3e-6 beside 1e9 and of 3e-3 beside 1e12, and is 1e-12 without (`without_constants`).
+all curved atoms are left out of what is maximised, and of values and bounds (`without_constants`). With the constant
+left in, the sum of three users' square roots had a gap of 3e-6 beside 1e9 and of 3e-3 beside 1e12; without it 1e-12.
 
 Constants inside curved atoms, as in ``norm(x - 1e15)``, stay, and the rounding e(v) of the value v of a node is bounded
 from the leaves up, with arguments a_i of error e_i and ``r = TERM_ROUNDING``:
@@ -10,9 +10,8 @@ from the leaves up, with arguments a_i of error e_i and ``r = TERM_ROUNDING``:
     affine   v = A a:     |A| e + r |A| (|a| + e);
     curved   v = g(a):    max |g(a + moved e) - g(a)| + r terms        (`_corners`, `_terms`).
 
-(Running error analysis: Higham 2002, section 3.3.) Interval arithmetic would be as safe, but it forgets that both sides
-of a difference move together, and CVXPY's atoms have none. What is bounded here is part of a user's gap
-(`Objective.rounding`; Bound 7.4, docs/methods/cone.md).
+(Running error analysis: Higham 2002, section 3.3.) It needs the values of atoms only, which CVXPY has. What is bounded
+here is part of a gap (`Objective.rounding`; Bound 7.4, docs/methods/cone.md).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CANCELLED = 1e-3  # of the terms: sums below lose three digits or more of the co
 def irregular(typical: Any) -> Any:
     """Typical values of variables, made unlike each other, so that only terms of one variable cancel at them."""
     flat = np.asarray(typical, dtype=float)
-    # at equal tasks x_1 - x_2 would count as cancelled, and its rounding as a user's
+    # at equal tasks x_1 - x_2 would count as terms that cancel
     return flat * (1.0 + 0.5 * np.sin(np.arange(1, flat.size + 1))).reshape(flat.shape)
 
 
@@ -52,7 +51,7 @@ def _split(node: cp.Expression) -> tuple[cp.Expression, Any]:
     affine, constant = cp.atoms.affine, [argument.is_constant() for argument in node.args]
     if node.is_constant():
         value = node.value
-        some = value is not None and not sp.issparse(value) and np.any(value)  # sparse ones stand in products only
+        some = value is not None and not sp.issparse(value) and np.any(value)
         return (cp.Constant(np.zeros(node.shape)), value) if some else (node, None)
     if not isinstance(node, affine.affine_atom.AffAtom) or isinstance(node, affine.wraps.Wrap):
         return node, None
@@ -109,7 +108,7 @@ def _value_and_error(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[A
         return node.value, 0.0
     parts = [_value_and_error(argument, typical) for argument in node.args]
     values, errors = [_taken(value, node) for value, _ in parts], [error for _, error in parts]
-    # a node's own function gives all: at absolute values it is |A| |a|, as long as its coefficients are made absolute too
+    # at absolute values, of constant arguments too, an affine node's own function gives |A| |a|
     value, sizes = _dense(node.numeric(values)), [abs(one) for one in values]
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
         larger = [size + error if np.any(error) else size for size, error in zip(sizes, errors, strict=True)]

@@ -1,8 +1,13 @@
 """Problems in cone form: ``min c'z + d, A z + s = b, s in K``, and what a solver leaves of them.
 
-CVXPY's chain of reductions takes 5 ms for a small problem, half of it to keep parameters that may change later. Here
-CVXPY writes atoms in cones, and the affine arguments of all cones as one matrix; rows of tables are put beside it.
-Problems of other kinds go through CVXPY's chain.
+z are the n variables of the problem and those that CVXPY adds, A is (m, n), and rows stand by cone: equations,
+inequalities, second-order, exponential and power cones (`Cones`).
+
+CVXPY's chain of reductions takes 2 to 5 ms for a small problem, half of it to keep parameters that may change. Here
+CVXPY writes atoms in cones, and the affine arguments of all cones become one matrix (`affine`); rows of tables are put
+beside it. The logarithms of 20 users on 3 resources take 0.7 ms this way and 2.4 ms by the chain. Problems of other
+kinds go through the chain. That the data are those of the problem is tested where they prove something
+(`fairopt.proof.written_rows`).
 """
 
 from __future__ import annotations

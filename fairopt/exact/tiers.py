@@ -158,11 +158,11 @@ def impose(cluster: Cluster, conditions: Sequence[Constraint]) -> Imposed:
     rows, kept = Rows(), list[KeptGoal]()
     for condition in conditions:
         if isinstance(condition, AtLeast):
-            found = _level(cluster, condition)
-            if isinstance(found, list):
-                rows += found
+            of_level = _level(cluster, condition)
+            if isinstance(of_level, list):
+                rows += of_level
             else:
-                kept.append(found)
+                kept.append(of_level)
         else:
             rows += _rows(cluster, condition)
     return rows, kept
@@ -260,8 +260,8 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
 def _level(cluster: Cluster, condition: AtLeast) -> Rows | KeptGoal:
     """A lower level of an objective: rows if it is a sum of shares or the smallest one, else a goal and its level."""
     objective, level = condition.objective, cluster.number(condition.level)
-    if (found := smallest(objective)) is not None:
-        factor, share = found
+    if (least_share := smallest(objective)) is not None:
+        factor, share = least_share
         # shares are never below 0, and a lower bound there is none; what is above a base may be
         least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)
         if not share._is_plain:

@@ -72,10 +72,10 @@ class Notion:
         if self.point is None:
             return self.make
         try:
-            found = self.point.load()
+            loaded = self.point.load()
         except (Exception, SystemExit):  # `make` says what breaks
             return None
-        return found if isinstance(found, (type, FunctionType)) else None
+        return loaded if isinstance(loaded, (type, FunctionType)) else None
 
 
 def known_policies() -> dict[str, Notion]:
@@ -92,9 +92,9 @@ def known_policies() -> dict[str, Notion]:
     >>> fo.policies.known_policies()["kdf"].make(k=3)
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
-    found = _own()
+    own = _own()
     others = {name: Notion(name, _loader(point), point) for name, point in points(POLICIES).items()}
-    return found | {name: notion for name, notion in others.items() if name not in found}
+    return own | {name: notion for name, notion in others.items() if name not in own}
 
 
 def _own() -> dict[str, Notion]:
@@ -230,12 +230,12 @@ def _per_server(policy: str = "drf") -> NaivePerServer:
 def _loader(point: EntryPoint) -> Callable[..., Any]:
     def make(**parameters: Any) -> Any:
         try:
-            found = point.load()
+            loaded = point.load()
         except (Exception, SystemExit) as error:
             raise InvalidBlock(
                 f"policy {point.name!r} cannot be loaded from {point.value}: {_message_of(error)}"
             ) from error
-        return _as_policy(found, point.name, parameters, registered=True)
+        return _as_policy(loaded, point.name, parameters, registered=True)
 
     return make
 

@@ -502,13 +502,13 @@ class ConicConditions:
         dims, columns = self.dims, sp.csc_array(self.on_others)
         alone = np.diff(self.on_others.indptr) == 1
         alone[dims.zero + dims.nonneg + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)] = False
-        found = []
+        places = []
         for k in range(columns.shape[1]):
             part = slice(*columns.indptr[k : k + 2])
             place = np.flatnonzero(alone[columns.indices[part]])
             if len(place):
-                found.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
-        at, rows, coefficients = np.array(found).reshape(-1, 3).T
+                places.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
+        at, rows, coefficients = np.array(places).reshape(-1, 3).T
         return at.astype(np.intp), rows.astype(np.intp), coefficients
 
     def charging_nothing(self, y: Float, costs: Float, free: Indices) -> Float:
@@ -522,7 +522,7 @@ class ConicConditions:
         rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
         aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
         with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
-        found, least, cones = y, CANCELLED, self.cone_of_row
+        best, least, cones = y, CANCELLED, self.cone_of_row
         for _ in range(NEWTON):
             y = _into_dual_cone(y, self.dims)
             near = boundaries(y, self.dims)
@@ -530,7 +530,7 @@ class ConicConditions:
             terms = np.concatenate([np.abs(aim), abs(rows) @ np.abs(y)]).max(initial=0.0)
             error = np.abs(left).max(initial=0.0)
             if error <= least * terms:
-                found, least = y, error / max(terms, 1e-300)
+                best, least = y, error / max(terms, 1e-300)
             elif least < CANCELLED:  # as near as rounding allows
                 break
             size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: multipliers of 0 stay 0
@@ -539,7 +539,7 @@ class ConicConditions:
             y = y - size[cones] * least_squares(system, left)
             if not np.isfinite(y).all():
                 break
-        return found
+        return best
 
     def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
         """The multipliers of the known linear rows in natural units, at a point y."""
@@ -627,10 +627,10 @@ def _points(compiled: Compiled) -> tuple[Float, Float] | None:
         if solvers.may_overrun("CLARABEL", compiled.entries):
             solve = partial(solvers.solve_elsewhere, "CLARABEL", clock.hard)
     try:
-        found = solve(compiled.data, False, options)
+        solution = solve(compiled.data, False, options)
     except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError, ValueError):
         return None
-    primal, dual = np.asarray(found.x), np.asarray(found.z)
+    primal, dual = np.asarray(solution.x), np.asarray(solution.z)
     return (primal, dual) if np.isfinite(dual).all() else None
 
 
@@ -675,7 +675,7 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
     Near is within `NEAR` of the point's size. If a primal point is at its cone's apex, the dual point may be anywhere
     in the cone.
     """
-    at, found = dims.zero + dims.nonneg, list[Boundary]()
+    at, near = dims.zero + dims.nonneg, list[Boundary]()
     for size in dims.soc:
         norm = float(np.linalg.norm(y[at + 1 : at + size]))
         if norm > 0:  # u >= |v|
@@ -684,14 +684,14 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
             if hessians:
                 hessian = np.zeros((size, size))
                 hessian[1:, 1:] = (np.outer(direction, direction) - np.eye(size - 1)) / norm
-            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
+            near.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
         at += size
     for _ in range(dims.exp):
         u, v, w = y[at : at + 3].tolist()
         if u < 0:  # w >= -u exp(v / u - 1)
             e, direction = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
             gradient, hessian = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(direction, direction)
-            found.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
+            near.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
         at += 3
     for power in dims.p3d:
         a, (u, v, w) = float(power), y[at : at + 3].tolist()
@@ -701,9 +701,9 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
             gradient = np.array([a * most / u, b * most / v, -np.sign(w)])
             direction = np.array([1.0 / u, -1.0 / v, 0.0])
             hessian = -a * b * most * np.outer(direction, direction)
-            found.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
+            near.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
         at += 3
-    return [f for f in found if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
+    return [f for f in near if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
 
 
 def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:

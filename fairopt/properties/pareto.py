@@ -396,8 +396,8 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
             log.info("HiGHS is not run in a subprocess: %s", error)
         else:
             return answer
-    found: Any = optimize.linprog(**program)
-    return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
+    solution: Any = optimize.linprog(**program)
+    return solution.status, solution.message, solution.x, None if solution.x is None else solution.ineqlin.marginals
 
 
 def _bounds(q: _GainProblem, multipliers: Float) -> Float:

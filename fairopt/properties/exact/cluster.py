@@ -184,11 +184,11 @@ class ExactJudge:
         worth = [[ZERO] * instance.n_servers for _ in self.weights]
         part = taking_part(instance, np.array(self.users, dtype=np.intp)).derived.of_floats()
         if share.states_exactly:
-            found = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
+            coefficients = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
         else:
             c = share.coefficients(part)
-            found = table_of(np.broadcast_to(c if c.ndim == 2 else c[:, None], part.eligible.shape))
-        for j, row in zip(self.users, found, strict=True):
+            coefficients = table_of(np.broadcast_to(c if c.ndim == 2 else c[:, None], part.eligible.shape))
+        for j, row in zip(self.users, coefficients, strict=True):
             worth[j] = [row[s] if s in self.open[j] else ZERO for s in servers]
         return worth
 

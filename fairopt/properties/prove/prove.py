@@ -322,12 +322,12 @@ class _Attempt:
         if not self.cross_check:
             return ("z3",)
         with contextlib.closing(answers(self.used, "cvc5", self.left)) as running:
-            found = [answer for answer in running if answer is not None]
-        wrong = [answer.query.words for answer in found if answer.answer == "sat"]
+            answered = [answer for answer in running if answer is not None]
+        wrong = [answer.query.words for answer in answered if answer.answer == "sat"]
         if wrong:
             self.tried.append(f"z3 finds no solution and cvc5 one: {wrong[0]}")
             return ()
-        agreed = sum(answer.answer == "unsat" for answer in found)
+        agreed = sum(answer.answer == "unsat" for answer in answered)
         if agreed == len(self.used):
             return ("z3", "cvc5")
         self.tried.append(f"cvc5 proved {agreed} of {len(self.used)} statements of z3 and gave no answer to the others")

@@ -110,9 +110,11 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), fair, units.limits
-        found = None if settings.clock.late else solve_by_responses(units, None if fair is None else groups, alpha)
-        if found is not None:
-            answer = yield _proposal(units, *found, "solved", begun)
+        by_responses = (
+            None if settings.clock.late else solve_by_responses(units, None if fair is None else groups, alpha)
+        )
+        if by_responses is not None:
+            answer = yield _proposal(units, *by_responses, "solved", begun)
             if answer is not None and answer.ok:
                 return
         utilities = Powers(groups, alpha)

@@ -184,5 +184,5 @@ def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[
             return None
     earned = point.prices * units.usable
     priced = units.needed & (earned > UNPRICED * earned.sum())
-    found = np.log(point.prices[priced])
-    return priced, found if weights is not None else np.append(found, np.log(point.levels))
+    log_prices = np.log(point.prices[priced])
+    return priced, log_prices if weights is not None else np.append(log_prices, np.log(point.levels))

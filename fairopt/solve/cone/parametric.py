@@ -266,10 +266,10 @@ class _Search:
         subprogram = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
         subprogram.pairs = self.program.pairs  # the same instance
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        found = self.optimum(subprogram, mean)
-        if isinstance(found, str):
-            return found
-        tasks, solved = found
+        optimum = self.optimum(subprogram, mean)
+        if isinstance(optimum, str):
+            return optimum
+        tasks, solved = optimum
         tangent = plane.tangent_of(subprogram, solved, tasks)
         self.cuts.append((subprogram, tasks, solved))
         if tangent is not None:
@@ -284,8 +284,8 @@ class _Search:
         """Tasks and multipliers of the most even shares, or the status of the failure."""
         cone = ConeModel(subprogram, self.solver)
         problem = Posed(cp.Maximize(cone.maximand[0]), cone.all_constraints)
-        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
-        return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
+        attempt, solved = solve_problem(problem, cone.unknowns, self.solver, self.settings)
+        return (cone.tasks(), Solved.of(cone)) if solved else f"{attempt.status} {attempt.message}".strip()
 
 
 class _PriceSearch(_Search):
@@ -319,12 +319,12 @@ class _ServerSearch(_PriceSearch):
 
     def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
-            found = most_even(self.units, self.weights, self.objective.beta, mean)
-            if found is None:
+            most_equal = most_even(self.units, self.weights, self.objective.beta, mean)
+            if most_equal is None:
                 return MISSING
-            tasks = np.where(self.units.eligible, found.parts * self.units.per_level, 0.0)
+            tasks = np.where(self.units.eligible, most_equal.parts * self.units.per_level, 0.0)
         pairs = subprogram.pairs
-        evidence = UserPrices(subprogram, found.prices.T.ravel(), found.price * (mean or 0.0))
+        evidence = UserPrices(subprogram, most_equal.prices.T.ravel(), most_equal.price * (mean or 0.0))
         return tasks[pairs.user, pairs.server], evidence
 
 

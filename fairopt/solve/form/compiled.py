@@ -323,10 +323,10 @@ class CompiledHere(Compiled):
         n, squares = len(data["c"]), data.get("P")
         upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
         settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
-        found = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
         names = ("status", "obj_val", "solve_time", "iterations")
-        rest = {name: getattr(found, name) for name in names}
-        return SimpleNamespace(x=np.asarray(found.x), z=np.asarray(found.z), **rest)
+        rest = {name: getattr(solution, name) for name in names}
+        return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)
 
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""

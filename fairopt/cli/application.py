@@ -207,11 +207,11 @@ def _register_other(name: str, point: EntryPoint) -> None:
         return
     before = [*app.registered_commands]
     try:
-        found = point.load()
+        loaded = point.load()
         if name not in _registered():
-            if not callable(found):
+            if not callable(loaded):
                 raise TypeError(f"it registers no command {name!r}, and is no function")
-            command(name, help=inspect.getdoc(found) or f"From {point.value}.")(found)
+            command(name, help=inspect.getdoc(loaded) or f"From {point.value}.")(loaded)
         for one in app.registered_commands[len(before) :]:  # parameters that Typer cannot take would stop all commands
             if not getattr(one.callback, "__module__", "").startswith("fairopt.cli."):
                 get_command_from_info(one, pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)

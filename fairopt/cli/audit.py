@@ -163,8 +163,8 @@ def _scheduler(name: str) -> Any:
             raise extensions.missing(f"--scheduler {name}")
         raise InvalidBlock(f"--scheduler {name!r} is not known; {nearest(name, known)}")
     try:
-        found = known[name].load()
-        made = found() if isinstance(found, type) else found
+        loaded = known[name].load()
+        made = loaded() if isinstance(loaded, type) else loaded
         if not callable(getattr(made, "audit", None)):
             raise TypeError("it has no audit")
         return made
@@ -190,14 +190,14 @@ def replay_file(
     """Check saved counterexamples again."""
     with working(f"replay of {file}"):
         compared = None if share is None else named_share(share)
-        found = replay(file, None if policy is None else named_policy(policy), compared)
+        replayed = replay(file, None if policy is None else named_policy(policy), compared)
     if as_json:
-        show_json("fairopt.replay/1", {"counterexamples": [one.to_dict() for one in found]})
+        show_json("fairopt.replay/1", {"counterexamples": [one.to_dict() for one in replayed]})
     else:
         console = console_for()
-        for one in found:
+        for one in replayed:
             console.print(str(one), markup=False, soft_wrap=True)
-        if not found:
+        if not replayed:
             console.print("the audit refuted no property")
-    if not all(one.refutes for one in found):
+    if not all(one.refutes for one in replayed):
         raise typer.Exit(NOT_CERTIFIED)

@@ -1325,13 +1325,13 @@ class Derived:
         None for a float that is the rounding of several numbers that were given.
         """
         instance = self.instance
-        found = dict(instance._fractions)
+        fractions = dict(instance._fractions)
         for name in ("demands", "capacities"):
             array = getattr(instance, name)
             if array.dtype == np.float32:
                 short: dict[float, Fraction | None] = {float(x): Fraction(str(x)) for x in np.unique(array)}
-                found[name] = short | found.get(name, {})
-        return found
+                fractions[name] = short | fractions.get(name, {})
+        return fractions
 
     def read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
         """The instance, just made, with floats of an earlier one read as the fractions that were given there."""

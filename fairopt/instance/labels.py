@@ -178,5 +178,5 @@ def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int
 
 
 def _some(labels: Iterable[str]) -> str:
-    found = [*map(repr, labels)]
-    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    texts = [*map(repr, labels)]
+    return ", ".join(texts[:_SHOWN]) + (f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else "")

@@ -82,8 +82,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
 def _read_as(kind: Reader, what: Sequence[Any], given: Mapping[str, Any], is_one: str) -> Arguments:
     """What a reader makes of its input, with the options that it takes."""
     _refuse_others(kind.takes, given, is_one)
-    found: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
-    return found
+    arguments: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
+    return arguments
 
 
 def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> None:
@@ -196,10 +196,10 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
     others = entries.difference(*(kind.known(entries) for kind in complete))
     _refuse_if_missing(sorted(others), str(folder), also_by_ending=not matching)
     if not complete:
-        found = sorted({name for kind in matching for name in kind.known(entries)})
+        present = sorted({name for kind in matching for name in kind.known(entries)})
         lacking = {_and(kind.missing(entries)): kind.name for kind in reversed(matching)}
         missed = [f"{files} (for {name})" for files, name in reversed(lacking.items())]
-        what = f"has {_and(found)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
+        what = f"has {_and(present)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
         raise InvalidInstance(f"{folder} {what}; {_expected()}{broken(READERS)}")
     kind = max(complete, key=lambda kind: len(kind.known(entries)))
     mine = kind.known(entries)

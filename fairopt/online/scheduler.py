@@ -182,15 +182,15 @@ class _Blocked:
         """
         n = len(self.queues)
         fits = np.logical_and.reduce(self.units[:n] <= servers.room(rows)[:, None], axis=2)
-        found = np.flatnonzero(fits[0] if len(rows) == 1 else np.logical_or.reduce(fits))
+        fitting = np.flatnonzero(fits[0] if len(rows) == 1 else np.logical_or.reduce(fits))
         if len(rows) == 1:
-            while len(found):
-                least = found[self.keys[found] == self.keys[found].min()]
+            while len(fitting):
+                least = fitting[self.keys[fitting] == self.keys[fitting].min()]
                 here = [q for q in map(self.queues.__getitem__, least.tolist()) if _possible(servers, q, rows)]
                 if here:
                     return here
-                found = np.setdiff1d(found, least, assume_unique=True)
-        return [q for q in map(self.queues.__getitem__, found.tolist()) if _possible(servers, q, rows)]
+                fitting = np.setdiff1d(fitting, least, assume_unique=True)
+        return [q for q in map(self.queues.__getitem__, fitting.tolist()) if _possible(servers, q, rows)]
 
 
 class Scheduler(TaskScheduler):

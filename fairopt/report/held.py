@@ -68,23 +68,23 @@ def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits:
 
 def held_sentences(allocation: Allocation) -> list[str]:
     """Who holds more and less than is fair, and what exceeds the capacities; of the innermost teams or of users."""
-    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
-    if found is None or not found.names:
+    held = held_now(allocation, teams_shown(allocation.instance), alone=True)
+    if held is None or not held.names:
         return []
-    return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]
+    return [_differences(allocation.instance, held), *_excess(allocation.instance, held)]
 
 
 def held_sentence(allocation: Allocation, name: str) -> str | None:
     """What a user or a team holds now, beside its fair share; None if it is not known."""
     instance = allocation.instance
     labels = (by for by in instance.teams if name in instance.teams.labelling(by).names)
-    found = held_now(allocation, None if name in instance.users else next(labels))
-    if found is None:
+    held = held_now(allocation, None if name in instance.users else next(labels))
+    if held is None:
         return None
-    r = found.names.index(name)
-    i = int(found.judged[r])
-    apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
-    text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
+    r = held.names.index(name)
+    i = int(held.judged[r])
+    apart, waiting = held.difference[r, 1 + i], held.waiting[r, 1 + i]
+    text = f"held now: {name} holds {_units(instance, i, held.held[r, 1 + i])}, "
     text += f"{amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
     return text + (f", and waits for {amount(waiting)}" if 0 < waiting < np.inf else "")
 

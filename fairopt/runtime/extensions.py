@@ -78,10 +78,10 @@ def points(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name; of several with one name the first that is found."""
     from importlib.metadata import entry_points  # takes 20 ms
 
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
-        found.setdefault(point.name, point)
-    return found
+        by_name.setdefault(point.name, point)
+    return by_name
 
 
 def loaded(group: str) -> Iterator[tuple[str, Any]]:
@@ -99,14 +99,14 @@ _BROKEN: dict[tuple[str, str], str] = {}  # by group and name
 
 def broken(group: str) -> str:
     """What to add to an error that nothing fits, if something in the group breaks: what, and why."""
-    found = [text for (of, _), text in _BROKEN.items() if of == group]
-    return f" ({group}: {'; '.join(found)})" if found else ""
+    texts = [text for (of, _), text in _BROKEN.items() if of == group]
+    return f" ({group}: {'; '.join(texts)})" if texts else ""
 
 
 def installed() -> bool:
     """Whether the readers of that distribution are there, and do not break."""
-    found = points(READERS).items()
-    return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in found)
+    readers = points(READERS).items()
+    return any(of.value.startswith("fairopt_clusters.") and (READERS, name) not in _BROKEN for name, of in readers)
 
 
 def clusters_found() -> bool:

@@ -136,9 +136,9 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         module = None if name.startswith("_") else public_places(package).get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{moved(f'{package}.{name}')}")
-        found = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     def names() -> list[str]:
         return [*sorted(public_places(package)), "__doc__"]

@@ -267,10 +267,10 @@ class Survey:
         people, different = scaled[order], len(np.unique(tastes.round(9), axis=0))
         runs = [vq.kmeans2(people, min(int(number), different), minit="++", seed=seed) for seed in range(STARTS)]
         best = min(runs, key=lambda run: float(((people - run[0][run[1]]) ** 2).sum()))[1]
-        found = np.unique(best, return_inverse=True)[1][np.argsort(order)]
-        centres = np.array([tastes[found == c].mean(axis=0) for c in range(found.max() + 1)])
+        cluster = np.unique(best, return_inverse=True)[1][np.argsort(order)]
+        centres = np.array([tastes[cluster == c].mean(axis=0) for c in range(cluster.max() + 1)])
         first = np.argsort(-centres[:, 1], kind="stable")
-        return np.argsort(first)[found], centres[first]
+        return np.argsort(first)[cluster], centres[first]
 
     def plot(self, kind: str = "heat", *, ax: Any = None) -> Any:
         """Draw the number of compatible people over the grid (Joe-Wong et al. 2013, Figs. 20 and 21).

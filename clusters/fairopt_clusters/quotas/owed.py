@@ -685,9 +685,9 @@ class _Source:
                 of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
                 of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
         units = {row.resource: row.unit for row in rows}
-        found = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
+        short = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
         what = "too large for the new quotas of their teams, and started whole or not at all"
-        return [f"{what}: {first_of(found)}"] if found else []
+        return [f"{what}: {first_of(short)}"] if short else []
 
     def _owed(self, team: str, resource: str, flavor: str) -> float | None:
         """The nominal quota of a ClusterQueue of the input."""
@@ -837,8 +837,8 @@ class _Source:
                 continue
             resource = matching(one.resource, {row.resource: None for row in rows})
             names = (one.flavor.lower(), *([flavor_name("")] if not one.flavor else []))
-            found = (written.get((one.team, resource or "", name)) for name in names)
-            flavor = next((name for name in found if name is not None), one.flavor)
+            flavors = (written.get((one.team, resource or "", name)) for name in names)
+            flavor = next((name for name in flavors if name is not None), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
                 key = (one.team, resource, "")

@@ -86,8 +86,8 @@ def steps_in_words(resources: Sequence[tuple[str, str]], whole_cores: bool = Fal
     words = {
         name: cpu if is_cpu(name, unit) else memory if is_memory(unit) else "whole units" for name, unit in resources
     }
-    found = [f"{', '.join(name for name in words if words[name] == word)} in {word}" for word in (*{*words.values()},)]
-    return ", ".join(sorted(found))
+    parts = [f"{', '.join(name for name in words if words[name] == word)} in {word}" for word in (*{*words.values()},)]
+    return ", ".join(sorted(parts))
 
 
 def same_unit(quota: Quota, unit: str) -> float:

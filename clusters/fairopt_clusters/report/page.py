@@ -233,10 +233,10 @@ def _waiting(allocation: Allocation) -> Table | None:
 
 def _compared(report: ClusterReport, kind: str) -> Table:
     """The totals of all policies."""
-    found = [f.allocation for f in report.findings.values()]
-    metrics = [a.metrics() for a in found]
+    answers = [f.allocation for f in report.findings.values()]
+    metrics = [a.metrics() for a in answers]
     _, parties = words.who(report.instance)
-    wait = [len(words.waiting(a)) for a in found]
+    wait = [len(words.waiting(a)) for a in answers]
     columns = [
         Column("notion", list(report.findings), right=False),
         Column("tasks", numbers([m["ntt"] for m in metrics])),
@@ -657,10 +657,10 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
 
 def _proved(saved: Saved) -> str:
     """What is proved from a file, or why nothing is."""
-    found = saved.verification
-    if found.ok:
-        return f"yes, gap at most {found.gap:.1e}"
-    return "; ".join([found.statement.removesuffix(":"), *found.faults[:1]])
+    verification = saved.verification
+    if verification.ok:
+        return f"yes, gap at most {verification.gap:.1e}"
+    return "; ".join([verification.statement.removesuffix(":"), *verification.faults[:1]])
 
 
 def _commands(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> list[str]:

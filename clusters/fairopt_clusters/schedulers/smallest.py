@@ -128,10 +128,10 @@ def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Wo
     chosen = list[int]()
     for cost in ([1.0] * len(workloads), *_costs(nodes, incoming, workloads)):
         costs = np.array([*(cost[j] for j in rows), *[0.0] * len(cells)])
-        found = optimize.milp(costs, integrality=whole, bounds=box, constraints=constraints)
-        if found.x is None:
+        solution = optimize.milp(costs, integrality=whole, bounds=box, constraints=constraints)
+        if solution.x is None:
             return chosen
-        chosen = [j for k, j in enumerate(rows) if found.x[k] > 0.5]
+        chosen = [j for k, j in enumerate(rows) if solution.x[k] > 0.5]
         constraints.append(optimize.LinearConstraint(costs, -np.inf, sum(cost[j] for j in chosen)))
     for j in chosen:
         nodes[workloads[j].queue].add(workloads[j].uses, -1)

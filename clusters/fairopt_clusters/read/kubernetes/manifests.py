@@ -373,11 +373,11 @@ def _of_spark(item: Json, name: str, place: str) -> dict[str, Any]:
 
 
 def _bytes(text: Any, where: str) -> int:
-    found = _SIZE.fullmatch(str(text))
-    if found is None:
+    match = _SIZE.fullmatch(str(text))
+    if match is None:
         raise InvalidInstance(f"{where} is {shown(text)}; give a size as Java writes it, as 512m or 2g")
-    power = " kmgtp".index(found[2].lower()) if found[2] else 2
-    return int(found[1]) * 1024**power
+    power = " kmgtp".index(match[2].lower()) if match[2] else 2
+    return int(match[1]) * 1024**power
 
 
 _MADE = {"SparkApplication": _of_spark, "ScheduledSparkApplication": _of_spark, "TrainJob": _of_train_job}

@@ -165,15 +165,15 @@ def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:
 
 def _of_all(work: list[Work], account: str, n_open: int) -> list[Work]:
     """The tasks of all accounts together as those of one, on servers that start jobs: the first ones."""
-    found: dict[tuple[Any, ...], Work] = {}
+    together: dict[tuple[Any, ...], Work] = {}
     for one in work:
         may = np.array(one.servers)
         may[n_open:] = False
         if may.any():
             key = (one.request, may.tobytes(), one.place)
-            count = one.count + (found[key].count if key in found else 0.0)
-            found[key] = Work(account, one.request, may, count, account, one.place)
-    return [*found.values()]
+            count = one.count + (together[key].count if key in together else 0.0)
+            together[key] = Work(account, one.request, may, count, account, one.place)
+    return [*together.values()]
 
 
 def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes: Notes) -> list[Any]:

@@ -158,12 +158,12 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
 
     The default, and ``hdrf`` without parameters, are over all labels of the instance.
     """
-    found = None if text is None or text.strip() == OF_TEAMS else named_policy(text)
+    of_text = None if text is None or text.strip() == OF_TEAMS else named_policy(text)
     more = [named_constraint(one) for one in constraints or ()]
 
     def of(instance: Instance) -> Any:
-        if found is not None:
-            mechanism = found
+        if of_text is not None:
+            mechanism = of_text
         elif text is None and on_network(instance):
             mechanism = networks.MAX_MIN
         elif text is not None or instance.teams.mixed:

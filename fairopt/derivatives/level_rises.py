@@ -165,8 +165,8 @@ class _Rates:
         for k, column in enumerate(columns):
             goal = np.zeros(len(units))
             goal[k] = -1.0  # the largest price: infinite if lower bounds alone need the capacity
-            found = optimal.least(goal)
-            self.blocked[d + column] = found is not None and np.isneginf(found[0])
+            least = optimal.least(goal)
+            self.blocked[d + column] = least is not None and np.isneginf(least[0])
 
     def _all_levels(self, decided: dict[float, tuple[Float, Float]]) -> list[LevelDerivative]:
         """All levels, with the derivatives of the decided ones."""

@@ -118,14 +118,14 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
         if optimum.program.empty:
             return ()
         try:
-            found = level_derivatives(optimum)
+            of_levels = level_derivatives(optimum)
         except _NoDerivative:
             return None
-        if found is not None:
+        if of_levels is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
             nothing.setflags(write=False)  # shared by all levels that only limits fix
             levels: list[LevelPrices] = []
-            for h in found:
+            for h in of_levels:
                 least = -np.inf if levels else 0.0  # the first level never falls as capacity grows, later ones may
                 sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
                 levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
@@ -195,10 +195,10 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
                 continue
             goal = np.zeros(len(optimal.theta))
             goal[k] = sign
-            found = optimal.least(goal)
-            if found is None:
+            least = optimal.least(goal)
+            if least is None:
                 return None
-            ends.append(sign * found[0])
+            ends.append(sign * least[0])
         right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)  # below 0 by slacks only
     return right, left, log_factor
 

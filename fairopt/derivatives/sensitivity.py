@@ -206,7 +206,7 @@ class Analysis:
             return np.take(values, self.optimum.classes, axis=axis)
         shape = (*values.shape[:axis], self.whole.n_users, *values.shape[axis + 1 :])
         out = np.full(shape, other, dtype=values.dtype)
-        out[(slice(None),) * axis + (self.part,)] = values
+        out[(slice(None),) * axis + (self.part,)] = values  # users of limit 0 have no tasks to change
         return out
 
     def _log_slopes(self, slopes: tuple[Float, Float], kind: str, at: Index, side: int) -> Float:
@@ -289,8 +289,9 @@ class Analysis:
                 else self.kernel.stays(self.instance, Term(1.0, Power(alpha), self.share), self.c, kept)
             )
         numbers = np.array(getattr(self.instance, KINDS[kind]), dtype=float)
+        # of identical servers all change alike, so that they stay one row
         numbers[at] += by / (self.instance.counts[at[0]] if kind == "capacity" else 1)
-        if not numbers[at] > 0:
+        if not numbers[at] > 0:  # at 0 other users compete, or nobody runs
             return None
         instance = self.instance.replace(**{KINDS[kind]: numbers})
         if self.held or kind == "weight":
@@ -493,7 +494,7 @@ class Sensitivity:
             if checked is not None and resource not in checked:
                 continue
             gain = float(by_capacity.total[s, i])
-            gain = 0.0 if abs(gain) * room[s, i] <= none else gain
+            gain = 0.0 if abs(gain) * room[s, i] <= none else gain  # noise would name a resource to buy
             losers = np.flatnonzero(by_capacity.tasks[:, s, i] * room[s, i] < -none)
             more = None if leading is None else self._used(leading, by_capacity.tasks[:, s, i], float(room[s, i]))
             rows.append(
@@ -697,7 +698,7 @@ def advised(
 ) -> str:
     """Advice on purchases, the best first; see `Sensitivity.advice`. ``names`` are other names of purchases."""
     names = names or {}
-    known = [row for row in rows if not row.reason]
+    known = [row for row in rows if not row.reason]  # the best first, as `Purchase.order` sorts
     if not known:
         return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
     what = "tasks" if lead is None else without_vendor([lead])[0]

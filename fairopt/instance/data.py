@@ -170,7 +170,7 @@ class Instance:
         self.merged_from: Instance | None = None  # before identical servers were merged
         # numbers that floats round, by argument and float, for exact answers
         self._fractions: dict[str, dict[float, Fraction | None]] = {
-            name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name], name))
+            name: fractions for name in FRACTIONAL if (fractions := validation.fractions_in(values[name], name))
         }
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")

@@ -224,11 +224,11 @@ def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
     """A tuple of strings."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInstance(f"{name} is {given!r}; give a list of texts")
-    found = tuple(given)
-    for text in found:
+    lines = tuple(given)
+    for text in lines:
         if not isinstance(text, str):
             raise InvalidInstance(f"{name} hold {text!r}; give text only")
-    return tuple(map(str, found))
+    return tuple(map(str, lines))
 
 
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:

@@ -75,8 +75,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     if place.suffix.lower() not in ENDINGS:
         return _of_file(place, given)
     with _with_hint(place), about(os.fspath(place)):
-        found = later("fairopt.io.documents:documents_of_file")(place, f"expected {_INSTANCE}")
-        return _of_documents(found, os.fspath(place), given)
+        read = later("fairopt.io.documents:documents_of_file")(place, f"expected {_INSTANCE}")
+        return _of_documents(read, os.fspath(place), given)
 
 
 def _read_as(kind: Reader, what: Sequence[Any], given: Mapping[str, Any], is_one: str) -> Arguments:

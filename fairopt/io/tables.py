@@ -105,10 +105,10 @@ class InputTable:
 
     def cells(self, column: str) -> list[Any]:
         """A column as Python objects; missing cells are None or empty text."""
-        found = self.columns[column]
-        if not isinstance(found, np.ndarray):
-            return found
-        return [None if cell != cell else cell for cell in found.tolist()]
+        values = self.columns[column]
+        if not isinstance(values, np.ndarray):
+            return values
+        return [None if cell != cell else cell for cell in values.tolist()]
 
     def texts(self, column: str) -> list[str]:
         """A column as text; whole numbers become text, and missing cells ``""``."""

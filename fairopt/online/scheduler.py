@@ -705,13 +705,13 @@ class Scheduler(TaskScheduler):
                 if queue is None:
                     self._freed.clear()
                 return queue
-        found: list[_Queue] = []
+        queues: list[_Queue] = []
         for row in rows:
             here = self._blocked.fitting(servers, [row])
             if not here:
                 del self._freed[row]
-            found += here
-        return min(found, key=self._place, default=None)
+            queues += here
+        return min(queues, key=self._place, default=None)
 
     def _place(self, queue: _Queue) -> tuple[Any, ...]:
         """The sort key of a queue."""

@@ -172,11 +172,11 @@ def named_family(text: str) -> Callable[..., Any]:
     if key in known:
         return functools.partial(known[key].make, **_parameters(known[key], rest, text))
     if _is_place(name, rest):
-        found = _imported(name, rest.strip(), text, known)
-        if callable(found):
-            _refuse_unless_made(found, text, Policy)
-            return found
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
+        imported = _imported(name, rest.strip(), text, known)
+        if callable(imported):
+            _refuse_unless_made(imported, text, Policy)
+            return imported
+        raise InvalidBlock(f"{text!r} is {type(imported).__name__}; give a function from parameters to a policy")
     raise InvalidBlock(f"no family {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
@@ -203,13 +203,13 @@ def _named_block(text: str, kind: type[B], what: str, such: str) -> Any:
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):
         return parse_block(text, (kind, Amounts) if kind is Constraint else kind, what, such)
-    found = _imported(name, rest.strip(), text, BLOCKS)
-    if callable(found):
-        _refuse_unless_made(found, text, kind)
-        found = _called(found, text, {}, what)
-    if not isinstance(found, kind):
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not {what}; give one such as {such}")
-    return found
+    imported = _imported(name, rest.strip(), text, BLOCKS)
+    if callable(imported):
+        _refuse_unless_made(imported, text, kind)
+        imported = _called(imported, text, {}, what)
+    if not isinstance(imported, kind):
+        raise InvalidBlock(f"{text!r} is {type(imported).__name__}, not {what}; give one such as {such}")
+    return imported
 
 
 def _drfh() -> Policy:

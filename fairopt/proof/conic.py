@@ -336,10 +336,10 @@ def conic_excess(
         return np.inf, ""
     problem = Posed(cp.Maximize(expression), constraints)
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
-    found = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
-    if found is None or not np.isfinite(found.value - value):
+    proven = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
+    if proven is None or not np.isfinite(proven.value - value):
         return np.inf, ""
-    return found.value - value, found.assumed
+    return proven.value - value, proven.assumed
 
 
 def conic_gap(

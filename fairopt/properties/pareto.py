@@ -112,9 +112,9 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None, w
     `NotCertified` is raised if no solver settles whether a user can gain more than ``tol``, unless the clock is late.
     """
     clock = clock or Clock(None)
-    found = _dominating(allocation, tol, clock, work, within=False)
-    if max(found.margin, found.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
-        return found
+    over_all = _dominating(allocation, tol, clock, work, within=False)
+    if max(over_all.margin, over_all.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
+        return over_all
     return _dominating(allocation, tol, clock, work, within=True)
 
 

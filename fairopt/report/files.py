@@ -82,8 +82,8 @@ def schema(format: str) -> dict[str, Any]:
         raise extensions.missing(f"the schema of {format}")
     if format not in known:
         raise InvalidBlock(f"no format {format!r}; {nearest(format, known)}")
-    found: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
+    return document
 
 
 def _schemas_in(folder: Path) -> dict[str, Path]:

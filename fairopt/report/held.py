@@ -91,20 +91,20 @@ def held_sentence(allocation: Allocation, name: str) -> str | None:
 
 def below_sentences(allocation: Allocation, part: float) -> list[str]:
     """What teams that wait hold, where that is less than a part of their fair share; empty without such teams."""
-    found = held_now(allocation, by_team_else_user(allocation.instance), alone=True)
-    rows = [] if found is None else found.below(part)
-    if found is None or not rows:
+    now = held_now(allocation, by_team_else_user(allocation.instance), alone=True)
+    rows = [] if now is None else now.below(part)
+    if now is None or not rows:
         return []
-    names, out = shortened([found.names[r] for r in rows]), list[str]()
+    names, out = shortened([now.names[r] for r in rows]), list[str]()
     for r, name in [*zip(rows, names, strict=True)][:MAX_BELOW]:
-        i = int(found.judged[r])
-        fair, held, waiting = (of[r, 1 + i] for of in (found.fair, found.held, found.waiting))
+        i = int(now.judged[r])
+        fair, held, waiting = (of[r, 1 + i] for of in (now.fair, now.held, now.waiting))
         waits = "more" if waiting == np.inf else amount(waiting)
-        text = f"{name} holds {_units(allocation.instance, i, held)}, {100 * found.ratios[r]:.3g} % of its fair "
+        text = f"{name} holds {_units(allocation.instance, i, held)}, {100 * now.ratios[r]:.3g} % of its fair "
         out.append(f"{text}{amount(fair)}, and waits for {waits}")
     if len(rows) > MAX_BELOW:
         out.append(f"{len(rows) - MAX_BELOW:,} others that wait hold less than {100 * part:.3g} % too")
-    over = [found.names[r] for r in found.largest_first if found.states[r] == OVER][:NAMED]
+    over = [now.names[r] for r in now.largest_first if now.states[r] == OVER][:NAMED]
     others = f"{' and '.join(shortened(over)) or 'nobody'} hold{'s' * (len(over) < 2)} more than is fair"
     return [*out, f"{others}: run what waits first, set quotas ('fairopt quotas'), or see 'fairopt why'"]
 

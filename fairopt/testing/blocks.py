@@ -53,8 +53,8 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
 def shipped_shares(n_resources: int) -> list[Share]:
     """Every share of `fairopt.blocks.shares` with some parameters, the dominant share first."""
     kinds = sorted(of_kind(Share, shares_of_ours), key=lambda kind: kind is not DominantShare)
-    found = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
-    return [*found, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
+    made = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
+    return [*made, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
 
 
 def of_kind(base: type[Shipped], place: ModuleType) -> list[type[Shipped]]:

@@ -192,17 +192,17 @@ class Survey:
         )
         lower, upper = (ends[..., None] for ends in _thresholds(checked, self.betas, clock))
         wrong = ~((lower < self.lams) & (self.lams < upper))
-        found: list[NDArray[np.int64]] = []
+        chosen: list[NDArray[np.int64]] = []
         for p, order in enumerate(self.rankings):
             tell("people", p, len(self.people))
             if clock.late:
                 break
-            found.append(wrong[_pairs(order)].sum(axis=0))
-        if not found:
+            chosen.append(wrong[_pairs(order)].sum(axis=0))
+        if not chosen:
             raise OutOfTime(f"nobody was compared before the time limit; {LONGER}")
-        self.late, reached = len(found) < len(self.people), len(found)
+        self.late, reached = len(chosen) < len(self.people), len(chosen)
         self.people, self.rankings = self.people[:reached], self.rankings[:reached]
-        self.wrong = np.array(found, dtype=np.int32)
+        self.wrong = np.array(chosen, dtype=np.int32)
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -118,7 +118,7 @@ def read_queues(source: Any) -> InputQueues:
     nodes: dict[str, Node] = {}
     cohorts: dict[str, Raw] = {}
     documents = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
-    found = read_kueue(documents, mixed=True)
+    kueue = read_kueue(documents, mixed=True)
     for document, name in documents:
         for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
             cohorts[checked(Cohort, item, name, place).name] = item
@@ -126,7 +126,7 @@ def read_queues(source: Any) -> InputQueues:
     if not nodes:
         return InputQueues(raw, {}, cohorts)
     named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
-    queues, servers = Queues(found, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
+    queues, servers = Queues(kueue, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
     names = np.array([*nodes], dtype=object)
     return InputQueues(
         raw,
@@ -134,11 +134,11 @@ def read_queues(source: Any) -> InputQueues:
         cohorts,
         {
             queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}
-            for queue in found.cluster_queues
+            for queue in kueue.cluster_queues
         },
         {name: node.has for name, node in nodes.items() if not node.closed},
         queues.unpromised(Servers([node for node in nodes.values() if not node.closed])),
-        sorted(raw.keys() - {one.cluster_queue for one in found.local_queues.values()}),
+        sorted(raw.keys() - {one.cluster_queue for one in kueue.local_queues.values()}),
     )
 
 

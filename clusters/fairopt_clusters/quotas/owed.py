@@ -137,7 +137,7 @@ def quotas_of(
     chosen = _chosen("team", teams, with_users)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
-    found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    of_input = queues if isinstance(queues, InputQueues) else read_queues(queues)
     given = queues if source is None and not isinstance(queues, InputQueues) else source
     known = resource_quotas_of(given if present is None else present)
     limits, cluster = limits_of(given if present is None else present)
@@ -148,7 +148,7 @@ def quotas_of(
         labelling,
         tuple(chosen),
         tuple(kept),
-        found,
+        of_input,
         api_version,
         known,
         every_team=teams is None,
@@ -156,8 +156,8 @@ def quotas_of(
         limits=limits,
         cluster=cluster,
         fixed=read_fixed(given),
-        left_out=left_out(given, found, whole.servers.servers),
-        local_queues={} if found.raw or label != TEAM else local_queues_of(given, users, chosen),
+        left_out=left_out(given, of_input, whole.servers.servers),
+        local_queues={} if of_input.raw or label != TEAM else local_queues_of(given, users, chosen),
     )
     return made.quotas(format)
 

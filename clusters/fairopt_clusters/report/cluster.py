@@ -282,7 +282,7 @@ def cluster_report(
     """
     if not isinstance(instance, Instance):
         raise InvalidBlock(f"cluster_report(..., {type(instance).__name__}): give an Instance second")
-    chosen, outcomes, found = mechanisms(policies), list[Outcome](), dict[str, Findings]()
+    chosen, outcomes, findings = mechanisms(policies), list[Outcome](), dict[str, Findings]()
     if not chosen:
         raise InvalidBlock("no policy is given; give one, such as 'drf'")
     if lead not in (None, TASKS):
@@ -297,14 +297,14 @@ def cluster_report(
                 say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, say, lead, full, **options)
+                    findings[name] = _findings(one.allocation, clock, say, lead, full, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
-        if not found:
+        if not findings:
             raise
-    if not found:
+    if not findings:
         raise next(one.error for one in outcomes if one.error is not None)
-    kept = {one.policy: found[one.policy] for one in outcomes if one.policy in found}
+    kept = {one.policy: findings[one.policy] for one in outcomes if one.policy in findings}
     comparison = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 

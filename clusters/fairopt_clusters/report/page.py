@@ -633,10 +633,10 @@ def _sentence(verdict: Verdict) -> str:
 
 def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
     """The certificate of each answer, and what was proved again from its file."""
-    found = list(report.findings.items())
-    proofs = [f.allocation.certificate for _, f in found]
+    findings = list(report.findings.items())
+    proofs = [f.allocation.certificate for _, f in findings]
     columns = [
-        Column("notion", [name for name, _ in found], right=False),
+        Column("notion", [name for name, _ in findings], right=False),
         Column(
             "certified",
             ["yes" if p.ok else "NO" for p in proofs],
@@ -649,7 +649,7 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
         Column("seconds", [f"{p.seconds:.3g}" for p in proofs]),
     ]
     if saved:
-        files = [saved[name] for name, _ in found]
+        files = [saved[name] for name, _ in findings]
         columns.append(Column("file", [str(one.path) for one in files], right=False))
         columns.append(Column("proved again from the file", [_proved(one) for one in files], right=False))
     return grid("Certificates", columns)

@@ -219,8 +219,8 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
 
 def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     """What follows for the operator from the first answer, the most urgent first."""
-    name, found = next(iter(findings.items()))
-    allocation, bought = found.allocation, found.purchases
+    name, first = next(iter(findings.items()))
+    allocation, bought = first.allocation, first.purchases
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
@@ -242,7 +242,7 @@ def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     objections = ("team-sharing-incentive",) if teams else ("sharing-incentive", "envy-free")
     out += [
         Advice("questions", f"Expect questions under {name}: {v.sentence}.")
-        for v in found.verdicts
+        for v in first.verdicts
         if v.holds is False and v.name in objections
     ]
     return out

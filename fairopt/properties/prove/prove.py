@@ -166,11 +166,11 @@ def of_finding(setting: AuditSettings, name: str) -> str:
             question = stated(setting.policy, kind, clock)
             if isinstance(question, str):  # the audit has searched
                 continue
-            found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
-            if found.verdict == "proved":
+            proof = _Attempt(setting.policy, kind, question, name, clock, False).proof()
+            if proof.verdict == "proved":
                 proved.append(str(resources))
-                assumed.add(found.assumption)
-            if found.interrupted:
+                assumed.add(proof.assumption)
+            if proof.interrupted:
                 raise KeyboardInterrupt
     if not proved:
         return ""
@@ -390,11 +390,11 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
     def demands(user: object, top: int) -> list[Fraction]:
         """Demands per task, relative to capacities."""
         if f"ratio_{user}_1" in values:
-            found = [values[f"ratio_{user}_{i}"] for i in resources]
+            ratios = [values[f"ratio_{user}_{i}"] for i in resources]
         else:
             tasks = values.get(f"tasks_{user}", one)
-            found = [values.get(f"bundle_{user}_{i}", one) / tasks for i in resources]
-        return [v.limit_denominator(top) for v in found]
+            ratios = [values.get(f"bundle_{user}_{i}", one) / tasks for i in resources]
+        return [v.limit_denominator(top) for v in ratios]
 
     for top in DENOMINATORS:
         users = range(1, query.users + 1)

@@ -284,9 +284,9 @@ class Builder:
 
         def optimal(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
             ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
-            found = conditions_of(objective, replace(outcome, users=ordered))
-            assert found is not None
-            return found
+            conditions = conditions_of(objective, replace(outcome, users=ordered))
+            assert conditions is not None
+            return conditions
 
         self.note(f"outcomes are answers, as {objective}.conditions states it" + " (16.3)" * is_ours(objective))
         orders = [tuple(first)] if is_ours(objective) else permutations(first)

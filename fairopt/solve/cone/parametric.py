@@ -342,21 +342,21 @@ class _PoolSearch(_PriceSearch):
     def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             if mean is None:
-                found = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
-                if found is None:
+                optimum = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
+                if optimum is None:
                     return MISSING
-                tasks = self.problem.whole(found.tasks)
-                self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
-                return tasks, UserPrices(subprogram, found.prices)
+                tasks = self.problem.whole(optimum.tasks)
+                self.prices[float(self.row @ tasks)] = np.append(optimum.prices, 0.0)
+                return tasks, UserPrices(subprogram, optimum.prices)
             at = mean
             for _ in range(HALVINGS):
-                found = self.at_mean(at)
-                if found is not None:
-                    self.prices[at] = found.prices
+                optimum = self.at_mean(at)
+                if optimum is not None:
+                    self.prices[at] = optimum.prices
                     if at == mean:
-                        evidence = UserPrices(subprogram, found.prices[:-1], float(found.prices[-1]) * mean)
-                        return self.problem.whole(found.tasks), evidence
-                at = mean if found is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
+                        evidence = UserPrices(subprogram, optimum.prices[:-1], float(optimum.prices[-1]) * mean)
+                        return self.problem.whole(optimum.tasks), evidence
+                at = mean if optimum is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
         return MISSING
 
     def nearest(self, mean: float) -> float:

@@ -164,8 +164,8 @@ def at_base(program: Program, share: Surplus, tasks: Float) -> Bool:
     """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
-    found: Bool = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
-    return found
+    stays: Bool = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    return stays
 
 
 def _at(program: Program, numbers: Numbers, tasks: Float) -> Float:

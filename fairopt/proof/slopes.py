@@ -43,7 +43,7 @@ def slope_of(
     much, or the fall to twice x. If this is nothing it is the change to half of x, or if that is proved to be nothing,
     to ``typical`` values, or to none. Each is less what is not proved; the unit is 0 if nothing is.
     """
-    # conditions on x alone say nothing of f, and those that ``at`` satisfies need not hold at 2 at
+    # conditions on x alone say nothing of f, and those that hold at x need not hold at 2 x
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
 
     def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:

@@ -613,7 +613,7 @@ class ConeModel:
         if not variables:
             return {}
         at = tasks / self.scale
-        # capacities and limits hold at these tasks to rounding, or do not: they are no business of the variables
+        # tasks are fixed: other constraints say nothing of the variables, and rounding could break them
         some = [c for c in self.all_constraints if variables & {v.id for v in c.variables()}]
         problem = cp.Problem(cp.Maximize(form), [self.unknowns == at, *some])
         solved = (status in solvers.SOLVED for status in solvers.statuses(problem))

@@ -13,6 +13,10 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.util.nodes import make_refnode
 
+import fairopt_clusters as fc
+from fairopt_clusters.quotas import owed
+from fairopt_clusters.report import cluster
+
 import fairopt as fo
 from fairopt.blocks.base import Block
 
@@ -100,6 +104,8 @@ ROOMS = (
 PLACES = {  # public names of rooms by what pages call them
     name: f"{room}.{name}" for room in ROOMS for name in getattr(fo, room).__all__ if name not in fo.__all__
 }
+
+vars(fc).update(quotas=owed.quotas, report=cluster.report)  # packages that are called, as the API shows them
 
 BASES = (fo.Share, fo.Objective, fo.Constraint, fo.BundleBase)
 

@@ -9,13 +9,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
-from sphinx.addnodes import pending_xref
-from sphinx.util.nodes import make_refnode
-
 import fairopt_clusters as fc
+from docutils import nodes
 from fairopt_clusters.quotas import owed
 from fairopt_clusters.report import cluster
+from sphinx.addnodes import pending_xref
+from sphinx.util.nodes import make_refnode
 
 import fairopt as fo
 from fairopt.blocks.base import Block

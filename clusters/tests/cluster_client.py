@@ -18,7 +18,7 @@ def apply(answer: fo.Allocation, present: list[Quota]) -> str:
     assert isinstance(changes.rows[0], fc.quotas.Change) and isinstance(quotas, fc.quotas.Quotas)
     fc.quotas(answer, format="slurm", team=["vision"])  # type: ignore[call-arg]  # no such option
     fc.quotas("answer.json")  # type: ignore[arg-type]
-    fc.quotas.Quotums  # type: ignore[attr-defined]
+    print(fc.quotas.Quotums)  # type: ignore[attr-defined]
     return quotas.text() + fc.report.prometheus(answer)
 
 

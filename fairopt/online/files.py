@@ -17,7 +17,7 @@ from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
 from fairopt.io.readers import Reader, function_of, readers_of_jobs
 from fairopt.online.jobs import Job
-from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
+from fairopt.runtime.extensions import JOBS, broken, looks_like, missing, warn
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +167,7 @@ def read_jobs(
 def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:
     """The reader of jobs in a file or folder, None for a table; options that a table does not take are refused."""
     known = readers_of_jobs()
+    warn(JOBS)
     for kind in known:
         if kind.asked(kind.path, place, ()):
             return kind

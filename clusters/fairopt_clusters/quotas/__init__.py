@@ -1,7 +1,7 @@
 """What can be applied, from an answer: quotas of teams for Kubernetes, Kueue and Slurm.
 
-Called with an answer, the package makes `Quotas`, with a `Quota` for each team and resource. `Quotas.diff` compares them
-with present ones: `QuotaChanges`, with a `Change` for each.
+Called with an answer, the package makes `Quotas`, with a `Quota` for each team and resource. `Quotas.diff` compares
+them with present ones: `QuotaChanges`, with a `Change` for each.
 
 The files:
 

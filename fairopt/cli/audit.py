@@ -33,8 +33,8 @@ the --share that is given; on clusters also the share of the policy, if it diffe
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
-With --scheduler in place of a policy, a scheduler that another package brings, such as fairopt-clusters, is audited by \
-properties of its own, by default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
+With --scheduler in place of a policy, a scheduler that another package brings, such as fairopt-clusters, is audited \
+by properties of its own, by default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
 
 \b
 [bold]Examples[/]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import sys
 import traceback
@@ -242,7 +243,11 @@ def _register_failing(name: str, error: FairoptError, help: str = "") -> None:
 def run() -> None:
     """Run the command line."""
     with streams(), stoppable(lambda: complain(INTERRUPTED)):
-        register(sys.argv[1:])
+        try:
+            register(sys.argv[1:])
+        finally:
+            gc.freeze()  # what is imported stays
+            gc.enable()
         app(prog_name="fairopt")
 
 

@@ -181,17 +181,17 @@ def readers() -> tuple[Reader, ...]:
     return *OWN, *_of(READERS)
 
 
-def readers_to_ask() -> tuple[Reader, ...]:
-    """The readers, for an input that one of them may know; the log says which break."""
-    found = readers()
-    warn(READERS)
-    return found
-
-
 @cache
 def readers_of_jobs() -> tuple[Reader, ...]:
     """The readers of jobs of other distributions; ``read(path, servers, notes, **options)`` returns `JobArguments`."""
     return (*_of(JOBS),)
+
+
+def readers_to_ask(jobs: bool = False) -> tuple[Reader, ...]:
+    """The readers, for an input that one of them may know; the log says which break."""
+    found = readers_of_jobs() if jobs else readers()
+    warn(JOBS if jobs else READERS)
+    return found
 
 
 def _of(group: str) -> Iterator[Reader]:

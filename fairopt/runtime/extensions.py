@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 # The groups of entry points, and what is in each.
 READERS = "fairopt.readers"  # kinds of files that `fairopt.read` takes
@@ -73,18 +73,12 @@ MOVED = {  # names of this package that are elsewhere now; for one version
 
 
 @cache
-def _all_points() -> EntryPoints:
-    """Those of all distributions, which are looked through once: that takes 20 ms."""
-    from importlib.metadata import entry_points
-
-    return entry_points()
-
-
-@cache
 def points(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name; of several with one name the first that is found."""
+    from importlib.metadata import entry_points  # takes 20 ms
+
     found: dict[str, EntryPoint] = {}
-    for point in _all_points().select(group=group):
+    for point in entry_points(group=group):
         found.setdefault(point.name, point)
     return found
 

@@ -244,7 +244,8 @@ class Objective(Block):
         """The derivatives by the tasks of each user, if the objective is a sum of one concave function per user.
 
         It is then solved by prices of resources, alone and in sums, without a cone solver; on several servers if the
-        functions are increasing and strictly concave. The proof uses `expression`: mistakes here only cost time.
+        functions are increasing and strictly concave. The proof of a user's objective uses `expression`: mistakes here
+        only cost time.
 
         Parameters
         ----------

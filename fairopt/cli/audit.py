@@ -18,15 +18,14 @@ from fairopt.policy import label
 from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
+from fairopt.properties.names import TABLE
 from fairopt.report import files
 from fairopt.runtime import extensions
 
 WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
-Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
-(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm), team-sharing-incentive (team-si), \
-team-strategy-proof (team-sp).
+Properties: {properties}.
 
 Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Users compare tasks, or \
 the --share that is given; on clusters also the share of the policy, if it differs by server. Each refuted property \
@@ -47,7 +46,9 @@ by properties of its own, by default all: small trees of queues are drawn, and t
   fairopt audit --scheduler kai
   fairopt audit --scheduler yunikorn --property keeps-guarantees --json
   fairopt audit most-tasks --save found.json
-  fairopt replay found.json"""
+  fairopt replay found.json""".format(
+    properties=", ".join(f"{one.name} ({one.aliases.split()[0]})" if one.aliases else one.name for one in TABLE)
+)
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
 The exit code is 1 if a counterexample no longer refutes its property.

@@ -41,13 +41,15 @@ class ExactJudge:
     def margin(self, name: str, dominating: Float | None = None) -> Fraction:
         """The largest margin of one of the properties ``MEASURED``, positive where it fails.
 
-        That of Pareto efficiency is the gain in an allocation that is said to dominate this one.
+        That of Pareto efficiency is the gain in an allocation that is said to dominate this one; -1 without one.
         """
         users = self.users
-        if name == "pareto" and dominating is not None:
-            return self.gain(dominating)
+        if name == "pareto":
+            return -ONE if dominating is None else self.gain(dominating)
         if name == "sharing-incentive":
             return max((self.relative(j, self.slices[j]) for j in users), default=-ONE)
+        if name != "envy-free":
+            raise ValueError(f"{name} is not measured in fractions")
         pairs = ((j, self.on_bundle(j, k)) for j in users for k in range(self.instance.n_users) if k != j)
         return max((self.relative(j, most) for j, most in pairs), default=-ONE)
 

@@ -193,7 +193,7 @@ def test_a_reader_that_breaks_is_named_once_and_only_where_a_reader_is_looked_fo
 
 
 @pytest.mark.parametrize("name", extensions.OF_CLUSTERS[extensions.COMMANDS])
-def test_a_command_of_clusters_says_which_distribution_it_needs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_of_clusters_says_which_distribution_it_needs(name: str) -> None:
     error = extensions.missing(f"'fairopt {name}'")
     assert isinstance(error, MissingExtra)
     assert str(error) == (f"'fairopt {name}' needs fairopt-clusters, which is not installed: pip install . ./clusters")

@@ -235,8 +235,3 @@ def test_tables_beside_other_files_are_tables(installed: Any, tmp_path: Path) ->
     for name in ("README.md", "quotas.yaml", "answer.json"):
         (tmp_path / name).write_text("{}")
     assert fo.read(tmp_path) == fo.datasets.demo()
-
-
-def test_names_that_moved_say_where_they_are() -> None:
-    with pytest.raises(AttributeError, match=r"'kubernetes': it is now fairopt_clusters\.read_kubernetes"):
-        fo.datasets.kubernetes  # noqa: B018

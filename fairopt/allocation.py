@@ -501,7 +501,7 @@ class Allocation:
         >>> fo.DRF().allocate(fo.Instance([[1]], [4])).quotas("csv")
         Traceback (most recent call last):
             ...
-        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas
+        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas...
         """
         raise AttributeError(f"an Allocation has no quotas{moved('fairopt.Allocation.quotas')}")
 

@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+__path__: list[str] = []  # so that `from fairopt.datasets import kubernetes` says where it is, as of packages
+
+
 def __getattr__(name: str) -> Any:
     """Where names are that left the module."""
     place = f"fairopt.datasets.{name}"

@@ -15,25 +15,25 @@ from fairopt.cli.progress import complain, console_for, show_json, working, writ
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
+from fairopt.properties import MEANING
 from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
-from fairopt.properties.names import TABLE
 from fairopt.report import files
 from fairopt.runtime import extensions
 
 WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
-Properties: {properties}.
+Properties: {properties}. Short forms are known, such as pe, si, ef and sp.
 
 Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Users compare tasks, or \
 the --share that is given; on clusters also the share of the policy, if it differs by server. Each refuted property \
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
-With --scheduler in place of a policy, a scheduler that another package brings is audited by properties of its own, by \
-default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
+With --scheduler in place of a policy, a scheduler that another package brings, such as fairopt-clusters, is audited \
+by properties of its own, by default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
 
 \b
 [bold]Examples[/]
@@ -46,9 +46,7 @@ default all: small trees of queues are drawn, and the scheduler's arithmetic div
   fairopt audit --scheduler kai
   fairopt audit --scheduler yunikorn --property keeps-guarantees --json
   fairopt audit most-tasks --save found.json
-  fairopt replay found.json""".format(
-    properties=", ".join(f"{one.name} ({one.aliases.split()[0]})" if one.aliases else one.name for one in TABLE)
-)
+  fairopt replay found.json""".format(properties=", ".join(MEANING))
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
 The exit code is 1 if a counterexample no longer refutes its property.

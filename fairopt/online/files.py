@@ -15,7 +15,7 @@ from fairopt.instance import Instance
 from fairopt.io.files import place_of, reader_of_folder
 from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
-from fairopt.io.readers import Reader, function_of, readers_of_jobs
+from fairopt.io.readers import Reader, function_of, readers_to_ask
 from fairopt.online.jobs import Job
 from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
 
@@ -166,7 +166,7 @@ def read_jobs(
 
 def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:
     """The reader of jobs in a file or folder, None for a table; options that a table does not take are refused."""
-    known = readers_of_jobs()
+    known = readers_to_ask(jobs=True)
     for kind in known:
         if kind.asked(kind.path, place, ()):
             return kind

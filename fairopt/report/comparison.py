@@ -19,7 +19,6 @@ from fairopt.questions.held import most_used
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.pages import page
 from fairopt.report.tables import (
     PLACEMENT,
     Column,
@@ -366,6 +365,8 @@ class Comparison:
         return f"<Comparison of {listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
     def _repr_html_(self) -> str | None:
+        from fairopt.report.pages import page  # imports frontiers too
+
         columns = _all(self)
         further = [*self.team_tables(whole_names=True), *self.server_type_tables(whole_names=True)]
         tables = [Table("", columns[0], [columns[1:]]), *further]

@@ -77,6 +77,7 @@ def schema(format: str) -> dict[str, Any]:
         for _, package in extensions.loaded(extensions.SCHEMAS):
             for folder in getattr(package, "__path__", ()):
                 known = _schemas_in(Path(folder)) | known
+        extensions.warn(extensions.SCHEMAS)
     kind = format.removeprefix("fairopt.").partition("/")[0]
     if format not in known and kind in extensions.OF_CLUSTERS[extensions.COMMANDS] and not extensions.installed():
         raise extensions.missing(f"the schema of {format}")

@@ -106,7 +106,8 @@ def below_sentences(allocation: Allocation, part: float) -> list[str]:
         out.append(f"{len(rows) - MAX_BELOW:,} others that wait hold less than {100 * part:.3g} % too")
     over = [now.names[r] for r in now.largest_first if now.states[r] == OVER][:NAMED]
     others = f"{' and '.join(shortened(over)) or 'nobody'} hold{'s' * (len(over) < 2)} more than is fair"
-    return [*out, f"{others}: run what waits first, set quotas ('fairopt quotas'), or see 'fairopt why'"]
+    quotas = "set quotas ('fairopt quotas' of fairopt-clusters)"
+    return [*out, f"{others}: run what waits first, {quotas}, or see 'fairopt why'"]
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:

@@ -47,7 +47,7 @@ MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 _NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
 
 
-def quotas_of(
+def quotas(
     answer: Allocation,
     format: str = FORMATS[0],
     *,
@@ -119,7 +119,7 @@ def quotas_of(
     ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
     ...     teams={"team": ["vision", "nlp"]},
     ... )
-    >>> print(fc.quotas_of(fo.DRF().allocate(cluster)).text(), end="")
+    >>> print(fc.quotas(fo.DRF().allocate(cluster)).text(), end="")
     team,resource,flavor,amount,unit
     vision,cpu,,16,
     vision,gpu,,4,

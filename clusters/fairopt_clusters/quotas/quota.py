@@ -36,7 +36,7 @@ class Quota:
     --------
     >>> import fairopt as fo, fairopt_clusters as fc
     >>> pool = fo.Instance([[4, 1]], [16, 2], users=["train"], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-    >>> fc.quotas_of(fo.DRF().allocate(pool)).rows[1]
+    >>> fc.quotas(fo.DRF().allocate(pool)).rows[1]
     Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='', owed=None)
     """
 

@@ -162,10 +162,10 @@ class Allocation:
         18/11 81/5 18/11 9/5
         """
         proof = (self.exact_proof or {}).get("proof", ())
-        found = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
-        if found is None:
+        bundles = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
+        if bundles is None:
             return None
-        held = [Fraction(a) for of_user in found for row in of_user for a in row]
+        held = [Fraction(a) for of_user in bundles for row in of_user for a in row]
         return np.array(held, dtype=object).reshape(self.bundles.shape)
 
     @cached_property
@@ -251,8 +251,8 @@ class Allocation:
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        found = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
-        return (None, None) if found is None else found.times()
+        prices = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
+        return (None, None) if prices is None else prices.times()
 
     @property
     def prices(self) -> Float | None:
@@ -482,7 +482,7 @@ class Allocation:
         >>> fo.DRF().allocate(fo.Instance([[1]], [4])).quotas("csv")
         Traceback (most recent call last):
             ...
-        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas
+        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas...
         """
         raise AttributeError(f"an Allocation has no quotas{moved('fairopt.Allocation.quotas')}")
 

@@ -306,19 +306,19 @@ def _rule(text: str) -> _Rule:
         return _Rule("FCFS", DominantShare(), "arrival")
     if text.strip().lower() == BACKFILL:
         return _Rule("EASY", DominantShare(), BACKFILL)
-    found = named_policy(text)
-    if isinstance(found, HDRF):
-        if found.by != ("team",):
-            raise InvalidBlock(f"policy {text!r} has the labels {found.by!r}, and jobs have a team only; leave by out")
-        return _HDRF._replace(weights=found.weights)
-    if not isinstance(found, Policy):
+    policy = named_policy(text)
+    if isinstance(policy, HDRF):
+        if policy.by != ("team",):
+            raise InvalidBlock(f"policy {text!r} has the labels {policy.by!r}, and jobs have a team only; leave by out")
+        return _HDRF._replace(weights=policy.weights)
+    if not isinstance(policy, Policy):
         problem = "is not an objective of shares"
-    elif found.constraints:
+    elif policy.constraints:
         problem = "has constraints, which a replay task by task cannot keep"
-    elif (term := only_term(found.objective)) is not None and term.is_smallest:
-        return _Rule(label(found), term.share, "share")
+    elif (term := only_term(policy.objective)) is not None and term.is_smallest:
+        return _Rule(label(policy), term.share, "share")
     else:
-        problem = f"maximises {found.objective}, which is not a max-min objective of one share"
+        problem = f"maximises {policy.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(
         f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or hdrf, {FIRST_COME} or {BACKFILL}"

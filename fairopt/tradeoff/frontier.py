@@ -335,10 +335,10 @@ def frontier(
         if path is not None:
             so_far().save(path)  # before points are solved, in case it cannot be written
         try:
-            found = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
+            answers = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
             due = time.perf_counter() + PATIENCE
             tell(shorter(name, LONG), len(made) - len(points), len(made))
-            for done, (place, row) in enumerate(found, len(made) - len(points) + 1):
+            for done, (place, row) in enumerate(answers, len(made) - len(points) + 1):
                 rows[place] = row
                 tell(shorter(name, LONG), done, len(made))
                 if path is not None and (begun := time.perf_counter()) > due:
@@ -488,8 +488,8 @@ def _values(mechanism: Any, instance: Instance) -> list[float | None]:
         part = draw.uniform(0.5, 1.0, variable.shape)
         of_users = variable.shape[:1] == even.shape
         variable.save_value(part * even.reshape(-1, *[1] * (variable.ndim - 1)) if of_users else part)
-    found = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
-    values = [np.nan if part.value is None else part.value for part in found]
+    parts = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
+    values = [np.nan if part.value is None else part.value for part in parts]
     return [_plain(float(np.sum(value * draw.uniform(1.0, 2.0, np.shape(value))))) for value in values]
 
 

@@ -23,6 +23,7 @@ from fairopt.proof import dual_bound, lagrangian
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.conic import conic_bound, least_squares
 from fairopt.proof.pool_gaps import bottlenecks
+from fairopt.runtime.clock import Clock, Late
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import ConeModel, Program
 
@@ -99,6 +100,20 @@ def test_no_feasible_point_beats_the_bound_at_any_prices(
             for x in points:
                 own = majorant.value(Point(program.instance, program.pairs.table(x)))
                 assert not own > top + 1e-9 * max(abs(top), abs(own), 1e-3)
+
+
+def test_the_search_for_a_factor_ends_with_the_time_of_the_call() -> None:
+    _, instance = drawn(3, False)
+    objective = fo.AlphaFair(0.5) + fo.MaxMin()
+    program = Program(instance, objective, ())
+    tasks = 1e-3 * program.size[program.pairs.user]  # far from any optimum, so that there is a search
+    majorant = objective.majorant(Point(program.instance, program.pairs.table(tasks)))
+    multipliers = lagrangian.Multipliers(np.ones(program.pairs.loads.shape[0]), np.zeros(len(program.pairs)))
+    assert dual_bound.lagrangian_bound(program, majorant, objective, multipliers, tasks).gap > 1e-6
+    late = Clock(1e-9, grace=False)
+    with late.enforced(), pytest.raises(Late):
+        dual_bound.lagrangian_bound(program, majorant, objective, multipliers, tasks)
+    assert late.at == "the proof"
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)

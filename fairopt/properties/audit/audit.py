@@ -716,8 +716,8 @@ def search_instance(
                 best_misreport(policy, instance, j, boosting=boosting, **options)
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
-            found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return witness_of(instance, found)
+            best = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
+            return witness_of(instance, best)
         if name == "team-strategy-proof":
             return witness_of(instance, best_team_lie(policy, instance, **options))
         search = population_monotone if name == "population-monotone" else resource_monotone
@@ -760,8 +760,8 @@ def _confirm_margin(
 ) -> tuple[float, float, str]:
     """The smaller margin of two answers, what the gaps leave open of it, and how both were confirmed."""
     second, how, instance = None, "run again", first.instance
-    if (found := second_answer(policy, first)) is not None:
-        second, how = found
+    if (other := second_answer(policy, first)) is not None:
+        second, how = other
         again = check(second, [name], share=share)[name]
         if again.holds:
             how = how.replace("agree", "differ")

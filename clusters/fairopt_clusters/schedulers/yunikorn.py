@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cmp_to_key
 from itertools import groupby
 from typing import ClassVar
 
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, request_of, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_use
-from fairopt_clusters.schedulers.go_sort import stable_in_go
 
 Amounts = Mapping[str, float]
 
@@ -91,7 +91,8 @@ class YuniKorn(Deployed):
             mine, its = keys[one.name], keys[other.name]
             return mine < its or (mine == its and _waits_for_more(one, other))
 
-        return [queue.name for queue in stable_in_go(top, before)]
+        ordered = sorted(top, key=cmp_to_key(lambda one, other: before(other, one) - before(one, other)))
+        return [queue.name for queue in ordered]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable, asked = usable_of(tree), request_of(tree)

@@ -15,7 +15,7 @@ from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
 from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, nodes_of
 from fairopt_clusters.schedulers.filling import by_weight
-from fairopt_clusters.schedulers.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt_clusters.schedulers.preemption import STRATEGIES, victims
 from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
 from fairopt_clusters.schedulers.smallest import by_rules
 
@@ -241,55 +241,6 @@ class Kueue(Deployed):
     def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
         """The rows of workloads that a workload preempts."""
         return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
-
-    def order(
-        self,
-        tree: QueueTree,
-        preemptor: str,
-        workloads: Iterable[Workload | tuple[str, Amounts]],
-        candidates: Iterable[int] | None = None,
-        drops: Iterable[int] = (),
-    ) -> list[str]:
-        """In what order queues are asked for workloads to preempt, if each that is asked gives one and keeps its use.
-
-        Parameters
-        ----------
-        tree, preemptor, workloads
-            As for `victims`.
-        candidates : iterable of int, optional
-            Places of workloads that may be preempted, default all.
-        drops : iterable of int, optional
-            Turns, from 0, at which a queue is left out from then on.
-
-        Returns
-        -------
-        list of str
-            Names of queues.
-
-        Examples
-        --------
-        >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters import Queue, QueueTree
-        >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
-        >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
-        >>> fc.schedulers.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
-        ['b', 'c']
-        """
-        nodes, runs = self._running(tree, preemptor, workloads)
-        order = turns(runs, preemptor)
-        chosen, left = None if candidates is None else {*candidates}, dict[str, list[int]]()
-        for j in order:
-            if chosen is None or j in chosen:
-                left.setdefault(runs[j].queue, []).append(j)
-        ordering, out = Ordering(nodes, nodes[preemptor], left, order), list[str]()
-        without = {*drops}
-        for node in ordering:
-            if len(out) in without:
-                ordering.pruned.add(node)
-            else:
-                ordering.pop(node)
-            out.append(node.name)
-        return out
 
     def admitted(self, tree: QueueTree, waiting: Mapping[str, Amounts]) -> list[str]:
         """In what order one waiting workload of each queue is considered, if each that fits is admitted.

@@ -87,12 +87,14 @@ class YuniKorn(Deployed):
 
         keys = {queue.name: key(queue) for queue in top}
 
-        def before(one: Queue, other: Queue) -> bool:
+        def compared(one: Queue, other: Queue) -> int:
+            """Below 0 if a queue is before another."""
             mine, its = keys[one.name], keys[other.name]
-            return mine < its or (mine == its and _waits_for_more(one, other))
+            if mine != its:
+                return 1 if mine > its else -1
+            return _waits_for_more(other, one) - _waits_for_more(one, other)
 
-        ordered = sorted(top, key=cmp_to_key(lambda one, other: before(other, one) - before(one, other)))
-        return [queue.name for queue in ordered]
+        return [queue.name for queue in sorted(top, key=cmp_to_key(compared))]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable, asked = usable_of(tree), request_of(tree)

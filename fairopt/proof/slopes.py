@@ -66,12 +66,13 @@ def slope_of(
 
         def change(there: _Tangent) -> float:
             """What is proved of the change of f to a point."""
-            return max(here.value - there.most, there.value - there.hidden - here.most, 0.0)
+            return max(here.least - there.most, there.least - here.most, 0.0)
 
         unit = 0.0
         if np.isfinite(here.most):
-            # by the tangent f falls to half of x by s x / 2 - (U - value) at least, which is half of this slope
-            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.value)
+            # by the tangent f falls to half of x by s x / 2 - (U - f) at least, which is half of this slope; where a
+            # solver breaks rows by 1e-11, U is below the value by as much, and a flat f had a slope of 1e-11
+            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.least)
             half = max(change(to_half), slope / 2)  # rows may leave no values at half of x
             if slope < half:  # a peak near x has no slope there, but f falls beyond it
                 slope = max(slope, change(tangent(2 * at)))
@@ -79,7 +80,7 @@ def slope_of(
             if unit == 0:
                 unit = next(filter(None, (change(tangent(where)) for where in (typical, 0 * at))), 0.0)
                 # a larger change elsewhere is no unit while f may still change to half of x by more than gaps may be
-                most = max(here.most - to_half.value + to_half.hidden, to_half.most - here.value)
+                most = max(here.most - to_half.least, to_half.most - here.least)
                 unit *= most <= GAP_TOLERANCE * unit
         restore()
         unknowns.save_value(np.array(at))
@@ -95,6 +96,11 @@ class _Tangent(NamedTuple):
     most: float
     slope: float
     hidden: float
+
+    @property
+    def least(self) -> float:
+        """What f is at least: the value, less what rows hide."""
+        return self.value - self.hidden
 
 
 def _hidden(condition: cp.Constraint, dual: Any) -> float:

@@ -13,7 +13,7 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidProblem
-from fairopt.policies.registry import imported
+from fairopt.policies.registry import object_at
 from fairopt.proof.certify import certify as prove
 from fairopt.report import check_output
 from fairopt.runtime.lazy import cp
@@ -81,7 +81,7 @@ def as_data(proof: ProblemCertificate) -> dict[str, Any]:
 def _problem(place: str) -> cp.Problem:
     """The problem of a place."""
     module, _, name = place.partition(":")
-    found = imported(module, name.strip(), place, (), (cp.Problem,))
+    found = object_at(module, name.strip(), place, (), (cp.Problem,))
     found = found() if callable(found) else found
     if not isinstance(found, cp.Problem):
         raise InvalidProblem(f"{place} is a {type(found).__name__}; give a cvxpy.Problem, or a function that makes one")

@@ -25,6 +25,7 @@ FEW = 150  # equations whose products with each other are factorised as a dense 
 SHIFT = 1e-13  # of the products, so that equations that depend on others have a solution
 PRODUCTS = 2_000_000  # of entries in the same column: sparse products of more equations are not made
 CROWDED = 60  # entries of a column that is kept beside the products, since it alone would fill them
+STEPS = 2000  # of LSQR for one step of several: for 20,000 columns it took 80,000, or 25 s, for no better bound
 LEFT = 0.1  # of the right-hand side: what a solution by products may leave
 DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 
@@ -49,7 +50,7 @@ def minimum_norm(matrix: sp.csr_array, right: Float) -> Float:
     """
     shared = len(np.unique(matrix.indices)) < len(matrix.indices)
     solution = _by_products(matrix, right) if shared else None
-    return by_iteration(matrix, right) if solution is None else solution
+    return by_iteration(matrix, right, limit=STEPS) if solution is None else solution
 
 
 def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
@@ -92,7 +93,7 @@ def _by_sparse_products(matrix: sp.csr_array, right: Float) -> Float | None:
     return np.asarray(factors.solve(np.append(right, np.zeros(int(crowded.sum()))))[: len(right)])
 
 
-def by_iteration(matrix: sp.csr_array, right: Float, most: int = 2) -> Float:
+def by_iteration(matrix: sp.csr_array, right: Float, most: int = 2, limit: float = np.inf) -> Float:
     """The minimum-norm least-squares solution by LSQR (Paige and Saunders 1982), whose steps check the time.
 
     Columns without entries are left out, since their part of the solution is 0 and LSQR takes up to ``most`` steps per
@@ -113,5 +114,6 @@ def by_iteration(matrix: sp.csr_array, right: Float, most: int = 2) -> Float:
         return np.asarray(part @ z)
 
     watched = sparse_linalg.LinearOperator(part.shape, matvec=times, rmatvec=part.T.__matmul__, dtype=float)
-    out[some] = sparse_linalg.lsqr(watched, right, atol=1e-16, btol=1e-16, iter_lim=most * len(some))[0]
+    steps = int(min(most * len(some), limit))
+    out[some] = sparse_linalg.lsqr(watched, right, atol=1e-16, btol=1e-16, iter_lim=steps)[0]
     return out

@@ -57,7 +57,7 @@ NEARLY = 1e-7  # of the terms: rows that a solver's direction is meant to keep
 STRAIGHT = 1e-9  # of the terms: what a proof of infeasibility may leave of a column
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
-NEAR = 1e-3  # of the terms: what a solver's ray may leave of a column
+NEAR = 1e-3  # of the largest terms: what a solver's ray may leave of a column
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
@@ -434,7 +434,9 @@ class _Proof:
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
         y = self.with_bounds(program, y)
         left, terms = np.abs(program.transposed @ y), program.sizes @ np.abs(y)
-        if (left > NEAR * terms)[~program.bounded].any():  # no ray, which leaves nothing but a solver's noise
+        if (left > NEAR * terms.max(initial=0.0))[
+            ~program.bounded
+        ].any():  # no ray, which leaves nothing but a solver's noise
             return None
 
         def proofs(y: Float) -> list[DualBound]:

@@ -434,9 +434,7 @@ class _Proof:
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
         y = self.with_bounds(program, y)
         left, terms = np.abs(program.transposed @ y), program.sizes @ np.abs(y)
-        if (left > NEAR * terms.max(initial=0.0))[
-            ~program.bounded
-        ].any():  # no ray, which leaves nothing but a solver's noise
+        if (left > NEAR * terms.max(initial=0.0))[~program.bounded].any():  # it is no ray
             return None
 
         def proofs(y: Float) -> list[DualBound]:

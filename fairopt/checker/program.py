@@ -146,21 +146,27 @@ class Program:
         implied, within = (self._implied() if charged else {}), list[int]()
         ends, unit = list[tuple[int, Fraction]](), 1
         for k in charged:
-            low, high = implied.get(k, (None, None))
-            stated, end = (self.range.least[k], low) if r[k] > 0 else (self.range.most[k], high)
-            if stated is not None and (end is None or (end < stated) == (r[k] > 0)):
-                end = Fraction(stated)
+            sign = 1 if r[k] > 0 else -1
+            end, is_radius = self._end(k, sign, implied.get(k, (None, None))[sign < 0])
             if end is None:
-                radius = self.range.radius[k]
-                if radius is None:
-                    return k
+                return k
+            if is_radius:
                 within.append(k)
-                end = Fraction(-radius if r[k] > 0 else radius)
             ends.append((r[k], end))
             if not end.d & (end.d - 1):  # a power of two; what rows imply is rounded down below
                 unit = max(unit, end.d)
         total = total * unit + sum(x * end.n * unit // end.d for x, end in ends)
         return Bound(Fraction(total, unit << (self.bits + bits)), within)
+
+    def _end(self, k: int, sign: int, implied: Fraction | None) -> tuple[Fraction | None, bool]:
+        """The end of the range of column k at which ``sign`` times it is least, and whether that is its radius."""
+        stated, radius = (self.range.least if sign > 0 else self.range.most)[k], self.range.radius[k]
+        end = implied
+        if stated is not None and (end is None or end * sign < stated * sign):
+            end = Fraction(stated)
+        if radius is None or (end is not None and not end * sign < -radius):
+            return end, False
+        return Fraction(-radius * sign), True
 
     def _implied(self) -> dict[int, tuple[Fraction | None, Fraction | None]]:
         """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""
@@ -252,6 +258,10 @@ class Names:
         for k, entry in enumerate(listed(entries, what)):
             place = f"{what}[{k}]"
             require(entry, keys, place)
+            if not isinstance(entry["name"], str):
+                raise Fault(f"{place}.name is {short(repr(entry['name']), 40)}, not a text")
+            if "shape" in keys and not (isinstance(entry["shape"], list) and isinstance(entry["added"], bool)):
+                raise Fault(f"{place} has a shape that is no list, or an 'added' that is no truth value")
             start = count(entry["start"], f"{place}.start")
             last = start + count(entry["size"], f"{place}.size") if "size" in keys else start
             if start < end or last > most:
@@ -259,7 +269,7 @@ class Names:
             end = last
             self.starts.append(start)
             self.ends.append(last if "size" in keys else most)
-            self.names.append(short(str(entry["name"]), 60))
+            self.names.append(short(entry["name"], 60))
 
     def of(self, place: int, what: str) -> str:
         """The name of a place, and its place after the start; ``what`` and the place where it has none."""

@@ -2,8 +2,9 @@
 
 A file of `fairopt.proof/1` is drawn whose optimum is known exactly (`tests/oracle/cone_programs.py`), and must be proved.
 Then one to three things in it are changed: a number by a factor of 1e-3 to 1e3 or its sign, two entries of a list, a
-claim for a better one, the cones, the sense, or what makes it no file at all. A changed file that is still proved is
-judged by fractions and by Clarabel. ``WRONG`` must be 0; ``undecided`` are those that Clarabel cannot solve.
+claim for a better one, the cones, the sense, or what makes it no file at all. Two kinds of change
+forge a proof: a dual point outside its cone for a point that is not optimal, and a point outside its cone that a poor dual
+point would prove optimal. A changed file that is still proved is judged by fractions and by Clarabel. ``WRONG`` must be 0; ``undecided`` are those that Clarabel cannot solve.
 
     python benchmarks/verify_programs.py --files 500 --mutations 5000
 """
@@ -142,6 +143,69 @@ def limits(rng: Rng, data: Any) -> None:
         data["radius"] = None
 
 
+def boxed(data: Any, by: float) -> cone_programs.Reference:
+    """Give all columns limits around the point, at which it stays optimal, and a further one of cost 1 that is 0 there."""
+    program, z = data["program"], data["point"]
+    for key, sign in (("least", -1), ("most", 1)):
+        held = data["limits"][key]
+        data["limits"][key] = [x + sign * by if end is None else end for x, end in zip(z, held, strict=True)]
+    program["cost"]["column"].append(program["columns"])
+    program["cost"]["value"].append(1.0)
+    program["columns"] += 1
+    data["limits"]["least"].append(0.0)
+    data["limits"]["most"].append(1e6)
+    z.append(0.0)
+    if data["radius"] is not None:
+        data["radius"].append(None)
+    return cone_programs.Reference(data)
+
+
+def direction(rng: Rng, file: cone_programs.Reference, inside: bool) -> np.ndarray:
+    """Into the dual cone of one block along its axis, or out of it against the slack."""
+    parts = [part for part in file.parts() if part[0] != "zero"]
+    kind, at, rows, extra = parts[int(rng.integers(len(parts)))]
+    out, s = np.zeros(file.m), file.b - file.a @ np.array(file.data["point"])
+    if not inside:
+        out[at : at + rows] = -s[at : at + rows]
+    elif kind == "psd":
+        out[[at + k * (k + 3) // 2 for k in range(extra)]] = 1.0
+    else:
+        axis = {"soc": [1.0], "exp": [-1.0, 1.0, 1.0], "power": [1.0, 1.0]}.get(kind, [1.0] * rows)
+        out[at : at + len(axis)] = axis
+    return out
+
+
+def forged(rng: Rng, data: Any) -> None:
+    """A dual point outside its cone that would prove a suboptimal point optimal."""
+    if data["claims"]["status"] != "optimal":
+        return
+    best, file = data["claims"]["value"], boxed(data, float(10.0 ** rng.uniform(-4, 0)))
+    y = np.array(data["dual"]) + 10.0 ** rng.uniform(-2, 1) * direction(rng, file, False)
+    gained = file.bound(y) - best * file.sign
+    data["dual"], data["point"][-1] = y.tolist(), max(gained, 0.0)
+    claimed(data, max(gained, 0.0) + best * file.sign, 0.0)
+
+
+def escaped(rng: Rng, data: Any) -> None:
+    """A point outside its cones, of the value that a poor dual point proves."""
+    if data["claims"]["status"] != "optimal":
+        return
+    best, file = data["claims"]["value"], boxed(data, float(10.0 ** rng.uniform(0, 2)))
+    y = np.array(data["dual"]) + 10.0 ** rng.uniform(-3, 0) * direction(rng, file, True)
+    lost, c = best * file.sign - file.bound(y), np.array(file.c) * (rng.random(file.n) < 0.7)
+    c[-1], square = 0.0, float(c @ c)
+    if square:
+        data["dual"], data["point"] = y.tolist(), (np.array(data["point"]) - lost / float(c @ file.c) * c).tolist()
+    claimed(data, best * file.sign - lost, one_of(rng, (0.0, 1e-9, 1e-6)))
+
+
+def claimed(data: Any, value: float, violation: float) -> None:
+    """Claim that a value is optimal."""
+    sign = 1 if data["sense"] == "minimize" else -1
+    data["claims"] |= {"value": value * sign, "bound": (value - 1e-9 * abs(value) - 1e-9) * sign}
+    data["claims"] |= {"gap": 1e-6, "violation": violation}
+
+
 def claim(rng: Rng, data: Any) -> None:
     """Claim something better, or another status."""
     claims, better = data["claims"], float(10.0 ** rng.uniform(-9, 1))
@@ -227,7 +291,7 @@ def sense(rng: Rng, data: Any) -> None:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        number, in_dual, in_program, in_point, consistent, limits, claim, swapped, resized, duplicated, cones, spoilt, sense
+        number, in_dual, in_program, in_point, consistent, forged, escaped, limits, claim, swapped, resized, duplicated, cones, spoilt, sense
     )
 }  # fmt: skip
 

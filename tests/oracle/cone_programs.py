@@ -237,6 +237,11 @@ class Reference:
         found = clarabel.DefaultSolver(sp.csc_matrix((self.n, self.n)), self.c, a, b, cones, settings).solve()
         return str(found.status), float(found.obj_val) + self.offset
 
+    def bound(self, y: np.ndarray) -> float:
+        """What a dual point would prove of c'z + offset if it were in the dual cone; limits on both sides are needed."""
+        r, least, most = self.c + self.a.T @ y, np.array(self.least, float), np.array(self.most, float)
+        return float(self.offset - self.b @ y + np.minimum(r * least, r * most).sum())
+
     def violation(self) -> float:
         """The violation of the point, in floats, by the definition on the page of `fairopt verify`."""
         z = np.array(self.data["point"], float)

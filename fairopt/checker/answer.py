@@ -198,12 +198,12 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
 
 
 def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
-    """Prove a saved allocation from its file alone, without a solver.
+    """Prove a saved allocation, or a saved proof of any program, from its file alone, without a solver.
 
     Parameters
     ----------
     path : str or Path
-        A JSON file that `Allocation.save` wrote.
+        A JSON file that `Allocation.save` or `fo.certify(problem).save` wrote.
     instance : Instance, optional
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
         ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and

@@ -271,12 +271,15 @@ class Names:
             self.ends.append(last if "size" in keys else most)
             self.names.append(short(entry["name"], 60))
 
+    def range_of(self, place: int) -> int | None:
+        """The range of a place, if it has one."""
+        k = bisect_right(self.starts, place) - 1
+        return None if k < 0 or place >= self.ends[k] else k
+
     def of(self, place: int, what: str) -> str:
         """The name of a place, and its place after the start; ``what`` and the place where it has none."""
-        k = bisect_right(self.starts, place) - 1
-        if k < 0 or place >= self.ends[k]:
-            return f"{what} {place}"
-        return f"{self.names[k]}[{place - self.starts[k]}]"
+        k = self.range_of(place)
+        return f"{what} {place}" if k is None else f"{self.names[k]}[{place - self.starts[k]}]"
 
 
 def require(data: Any, keys: Sequence[str], what: str) -> None:

@@ -33,6 +33,7 @@ CLAIMS = ("status", "value", "bound", "gap", "violation")
 NONE = {"optimal": (), "unbounded": CLAIMS[1:4], "infeasible": CLAIMS[1:]}  # claims that are null, by status
 SAME = Fraction(1, 10**9)  # of the unit of gaps: how close a stated value is to the one computed again
 VIOLATION = Fraction(1, 10**6)  # of the sizes of rows
+ONE = {"columns": "column", "rows": "row", "entries": "entry"}
 SHOWN = 3  # names in a sentence
 NOT_PROVED = {
     "source": "that the program is what this text means; its SHA-256 is checked",
@@ -72,7 +73,7 @@ class ProofFile:
         self.point = None if data["point"] is None else floats(data["point"], "point", self.program.columns)
         if (self.point is None) != (self.status == "infeasible"):
             raise Fault(f"point is {'missing' if self.point is None else 'given'}, and the status {self.status}")
-        self.name = short(name or self.text)
+        self.name = short(name or repr(" ".join(self.text.split())), 120)
         self.size = {
             "columns": self.program.columns,
             "rows": self.program.rows,
@@ -93,12 +94,14 @@ class ProofFile:
 
     def of(self) -> str:
         """What is proved, in words."""
-        sizes = ", ".join(f"{count:,} {what[: -1 if count == 1 else None]}" for what, count in self.size.items())
+        sizes = ", ".join(f"{count:,} {ONE[what] if count == 1 else what}" for what, count in self.size.items())
         return f"the program as written for {self.name} ({sizes}; SHA-256 of its text {self.digest[:16]})"
 
     def held(self) -> str:
         """How far the point is from feasible, in words."""
-        return f"rows, cones and limits hold to {rounded_up(at_least(self.claims['violation']))} of their terms"
+        violation = self.claims["violation"]
+        how = f"to {rounded_up(at_least(violation))} of their terms" if violation else "exactly"
+        return f"rows, cones and limits hold {how}"
 
     def within(self, bound: Bound) -> str:
         """What a bound leaves out: points beyond the radius of some columns."""
@@ -136,12 +139,12 @@ def _optimal(file: ProofFile) -> tuple[Fraction, str]:
     gap = abs(value - low) / unit if value != low else ZERO
     if gap > file.claims["gap"]:
         raise Fault(f"the gap is {_shown(file.claims['gap'])} in the file, but {at_least(gap):.1e} is proved")
-    if gap > GAP:
-        return gap, f"the dual point proves only a gap of {at_least(gap):.1e} of {file.of()}"
     side, beyond = "least" if file.sign > 0 else "most", "; the value is beyond that, as the point breaks rows"
+    size = f"gap <= {rounded_up(at_least(gap))}" if gap else "gap 0"
+    size = size if gap <= GAP else f"the dual point proves only a gap of {rounded_up(at_least(gap))}"
     return gap, (
-        f"gap <= {rounded_up(at_least(gap))} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at "
-        f"{side} {_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}{file.within(bound)}"
+        f"{size} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at {side} "
+        f"{_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}{file.within(bound)}"
     )
 
 
@@ -150,8 +153,9 @@ def _infeasible(file: ProofFile) -> tuple[Fraction, str]:
     bound = _bound(file, False)
     if not bound.value > 0:
         raise Fault("the dual point does not prove that the program is infeasible")
-    named = [*dict.fromkeys(file.rows.of(i, "row").partition("[")[0] for i, y in enumerate(file.dual) if y)]
-    part = f"; {', '.join(named)} cannot hold together" if len(named) <= SHOWN else ""
+    ranges = dict.fromkeys(file.rows.range_of(i) for i, y in enumerate(file.dual) if y)
+    named = [file.rows.names[k] for k in ranges if k is not None]
+    part = f"; {', '.join(named)} take part" if 0 < len(named) <= SHOWN else ""
     return ZERO, f"no point satisfies {file.of()}{part}{file.within(bound)}"
 
 

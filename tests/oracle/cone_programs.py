@@ -84,7 +84,9 @@ def drawn(rng: np.random.Generator, status: str = "optimal", kinds: tuple[str, .
     sense = "minimize" if status != "optimal" or rng.random() < 0.5 else "maximize"
     if sense == "maximize":
         claims |= {key: -claims[key] for key in ("value", "bound")}
-    return written(a, b, c, offset, blocks, least, most, radius, None if status == "infeasible" else z, dual, sense, claims, status)
+    return written(
+        a, b, c, offset, blocks, least, most, radius, None if status == "infeasible" else z, dual, sense, claims, status
+    )
 
 
 def written(a, b, c, offset, blocks, least, most, radius, point, dual, sense, claims, status) -> Data:  # type: ignore[no-untyped-def]
@@ -193,7 +195,9 @@ class Reference:
         np.add.at(self.c, program["cost"]["column"], np.array(program["cost"]["value"], float))
         self.cones, self.offset = program["cones"], float(program["offset"])
         self.sign = 1 if data["sense"] == "minimize" else -1
-        self.least, self.most = ([None if x is None else float(x) for x in data["limits"][key]] for key in ("least", "most"))
+        self.least, self.most = (
+            [None if x is None else float(x) for x in data["limits"][key]] for key in ("least", "most")
+        )
         self.radius = data["radius"] or [None] * n
 
     def parts(self) -> list[tuple[str, int, int, Any]]:
@@ -285,7 +289,11 @@ def _excess(kind: str, s: np.ndarray, extra: Any) -> float:
     def inside(d: float) -> bool:
         if kind == "power":
             u, v, w = s[0] + d, s[1] + d, abs(s[2])
-            return u >= 0 and v >= 0 and (w == 0 or (u > 0 < v and extra * math.log(u / w) + (1 - extra) * math.log(v / w) >= 0))
+            return (
+                u >= 0
+                and v >= 0
+                and (w == 0 or (u > 0 < v and extra * math.log(u / w) + (1 - extra) * math.log(v / w) >= 0))
+            )
         u, v, w = s[0] - d, s[1] + d, s[2] + d
         return (v == 0 and u <= 0 and w >= 0) or (v > 0 and w > 0 and u <= v * (math.log(w) - math.log(v)))
 
@@ -309,7 +317,12 @@ def _leaves(data: Any) -> Iterator[Any]:
 def false(data: Data) -> str | None:
     """What is false in the claims of a file that the checker proves; None if a solver does not know."""
     parts = ("program", "limits", "radius", "point", "dual")
-    if odd := [x for part in parts for x in _leaves(data[part]) if isinstance(x, bool) or not isinstance(x, (int, float, type(None)))]:
+    if odd := [
+        x
+        for part in parts
+        for x in _leaves(data[part])
+        if isinstance(x, bool) or not isinstance(x, (int, float, type(None)))
+    ]:
         return f"{odd[0]!r} is no number"
     file, claims = Reference(data), data["claims"]
     if data["point"] is not None and file.violation() > claims["violation"] * (1 + 1e-6) + ROUNDING:

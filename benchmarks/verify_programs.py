@@ -1,10 +1,11 @@
 """What `fairopt verify` accepts of cone programs: files that are true by construction, and changes of them.
 
-A file of `fairopt.proof/1` is drawn whose optimum is known exactly (`tests/oracle/cone_programs.py`), and must be proved.
-Then one to three things in it are changed: a number by a factor of 1e-3 to 1e3 or its sign, two entries of a list, a
-claim for a better one, the cones, the sense, or what makes it no file at all. Two kinds of change
-forge a proof: a dual point outside its cone for a point that is not optimal, and a point outside its cone that a poor dual
-point would prove optimal. A changed file that is still proved is judged by fractions and by Clarabel. ``WRONG`` must be 0; ``undecided`` are those that Clarabel cannot solve.
+A file of `fairopt.proof/1` is drawn whose optimum is known exactly (`tests/oracle/cone_programs.py`), and must be
+proved. Then one to three things in it are changed: a number by a factor of 1e-3 to 1e3 or its sign, two entries of a
+list, a claim for a better one, the cones, the sense, or what makes it no file. Two kinds of change forge a proof:
+a dual point outside its cone for a point that is not optimal, and a point outside its cone that a poor dual point would
+prove optimal. A changed file that is still proved is judged by fractions and by Clarabel. ``WRONG`` must be 0;
+``undecided`` are those that Clarabel cannot solve.
 
     python benchmarks/verify_programs.py --files 500 --mutations 5000
 """
@@ -144,7 +145,7 @@ def limits(rng: Rng, data: Any) -> None:
 
 
 def boxed(data: Any, by: float) -> cone_programs.Reference:
-    """Give all columns limits around the point, at which it stays optimal, and a further one of cost 1 that is 0 there."""
+    """Give all columns limits around the point, at which it stays optimal, and add one of cost 1 that is 0 there."""
     program, z = data["program"], data["point"]
     for key, sign in (("least", -1), ("most", 1)):
         held = data["limits"][key]
@@ -289,12 +290,9 @@ def sense(rng: Rng, data: Any) -> None:
             data["claims"][key] = None if data["claims"][key] is None else -data["claims"][key]
 
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        number, in_dual, in_program, in_point, consistent, forged, escaped, limits, claim, swapped, resized, duplicated, cones, spoilt, sense
-    )
-}  # fmt: skip
+CHANGES = (number, in_dual, in_program, in_point, consistent, forged, escaped, limits, claim)
+CHANGES += (swapped, resized, duplicated, cones, spoilt, sense)
+KINDS = {kind.__name__: kind for kind in CHANGES}
 
 
 def verdict(text: str, path: Path) -> tuple[str, str]:

@@ -11,7 +11,7 @@ A cone holds all positive multiples of its points. So a vector of integers stand
 denominator, and no unit is passed. `inside` and `inside_dual` answer True only where that is proved, `into_dual` moves
 outward. Squares and small powers are exact. Logarithms and powers lie between bounds of 50 digits (`numbers`); where
 they decide nothing the answer is False. Semidefinite matrices are factorised with rounding that is counted:
-[Proposition 15.7](#prop-15-7) in docs/methods/evidence.md. Why not in fractions: an order of 60 takes seconds, one of
+Proposition 15.11 in docs/methods/evidence.md. Why not in fractions: an order of 60 takes seconds, one of
 200 minutes, and sqrt 2 makes entries irrational all the same.
 """
 

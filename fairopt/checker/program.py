@@ -7,7 +7,7 @@ For y in the dual cone and r = c + A'y every feasible z has, as s'y >= 0,
     c'z = r'z - y'A z = r'z - b'y + s'y >= -b'y + sum_k min over the range of z_k of r_k z_k.
 
 The same with c = 0 proves that no z is feasible if the right side is positive (Farkas). A direction d with c'd < 0 and
--A d in K proves that the objective has no bound along it (Proposition 15.6 in docs/methods/evidence.md).
+-A d in K proves that the objective has no bound along it (Proposition 15.9 in docs/methods/evidence.md).
 
 Floats are integers over a power of two. All numbers of a program are brought to one such denominator, so that sums of
 products are sums of integers: exact, without common divisors, in .3 microseconds a term. Numbers that differ by 1e600

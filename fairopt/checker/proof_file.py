@@ -168,20 +168,20 @@ def _unbounded(file: ProofFile) -> tuple[Fraction, str]:
 
 
 def _bound(file: ProofFile, with_cost: bool) -> Bound:
-    """The bound of a file's dual point; `Fault` without one, or if the point lies beyond a radius."""
+    """The bound of a file's dual point; `Fault` without one."""
     bound = file.program.bound(file.dual, with_cost)
     if isinstance(bound, int):
         name = file.columns.of(bound, "column")
         raise Fault(f"no bound: c + A'y is not 0 for {name}, which has no limit and no radius on that side")
-    for k in bound.within:
-        if file.point is not None and abs(file.point[k]) > (file.program.range.radius[k] or 0.0):
-            raise Fault(f"{file.columns.of(k, 'column')} is beyond its radius")
     return bound
 
 
 def _check_point(file: ProofFile) -> None:
-    """Check that rows, cones and limits hold within the stated violation, and that this is small."""
+    """Check that rows, cones and limits hold within the stated violation, that this is small, and radii."""
     assert file.point is not None
+    for k, (x, radius) in enumerate(zip(file.point, file.program.range.radius)):
+        if radius is not None and abs(x) > radius:
+            raise Fault(f"{file.columns.of(k, 'column')} is beyond its radius")
     violation = file.claims["violation"]
     if violation > VIOLATION:
         raise Fault(f"a violation of {float(violation):.1e} is claimed, above {float(VIOLATION):g}")

@@ -1,8 +1,8 @@
 """Cone programs whose optimum is known exactly, as files of `fairopt.proof/1`, and what is false in such a file.
 
-`drawn` chooses a point, a slack s in each cone and a dual point y with s'y = 0, in small integers, and computes the right
-side and the cost from them; so both points are optimal and no number is rounded. `false` says what is wrong in the
-claims of any file, in fractions and by Clarabel, and shares no code with fairopt.
+`drawn` chooses a point, a slack s in each cone and a dual point y with s'y = 0, in small integers, and computes the
+right side and the cost from them; so both points are optimal and no number is rounded. `false` says what is wrong in
+the claims of any file, in fractions and by Clarabel, and shares no code with fairopt.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Reference:
         return str(found.status), float(found.obj_val) + self.offset
 
     def bound(self, y: np.ndarray) -> float:
-        """What a dual point would prove of c'z + offset if it were in the dual cone; limits on both sides are needed."""
+        """What a dual point would prove of c'z + offset if it were in the dual cone, with limits on both sides."""
         r, least, most = self.c + self.a.T @ y, np.array(self.least, float), np.array(self.most, float)
         return float(self.offset - self.b @ y + np.minimum(r * least, r * most).sum())
 

@@ -139,6 +139,8 @@ def test_within_a_radius_only_is_said_and_the_point_must_be_within(tmp_path):
     assert "no radius" in checked(changed(data, radius=None), tmp_path).faults[0]
     beyond = checked(changed(data, radius__0=1.0, claims__bound=-3.0, claims__gap=1.0), tmp_path)
     assert beyond.faults == ("x[0] is beyond its radius",)
+    unused = changed(LINEAR, radius=[None, 0.5])  # by the bound, whose r is 0; the optimum within it is 1.5
+    assert checked(unused, tmp_path).faults == ("x[1] is beyond its radius",)
 
 
 def test_limits_are_part_of_the_problem(tmp_path):

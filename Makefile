@@ -67,7 +67,7 @@ lint: $(STAMP) ## style and format (ruff), and types (mypy)
 	@$(BIN)/ruff format --check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt clusters/fairopt_clusters
-	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py
+	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py clusters/tests/cluster_client.py
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
 	@rm -rf docs/generated docs/notebooks

@@ -17,8 +17,8 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 from common import arguments, show
-from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.documents import data_of_text
 from kueue_cluster import Answer, Drawn, drawn, objects
 
@@ -71,7 +71,7 @@ def verified(answer: fo.Allocation) -> bool:
 
 def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn) -> list[str]:
     """What is wrong after quotas were written, applied and read back."""
-    made = quotas_of(answer, "kueue", queues={"kind": "List", "items": items}, integral="rounded")
+    made = fc.quotas(answer, "kueue", queues={"kind": "List", "items": items}, integral="rounded")
     written = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "the quotas", "", True)["items"]}
     out = [f"{q.name} is not written" for q in cluster.queues if q.name not in written]
     for q in cluster.queues:

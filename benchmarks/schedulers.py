@@ -13,7 +13,8 @@ import argparse
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,13 @@ def slurm_level_fs(case: Case) -> Case:
 
 
 def afs_usage(case: Case) -> Case:
-    """Usage of a LocalQueue."""
-    weights = case.get("resource_weights") or {}
-    return {"usage": memory.afs_usage(case["consumed"], case.get("penalty") or {}, case["queue_weight"], weights)}
+    """Kueue's usage of a LocalQueue; resources without a weight have 1, and queues without a weight are last."""
+    consumed, penalty, weights = case["consumed"], case.get("penalty") or {}, case.get("resource_weights") or {}
+    if case["queue_weight"] <= 0:
+        return {"usage": math.inf}
+    names = sorted({*consumed, *penalty})
+    used = sum(weights.get(r, 1.0) * (consumed.get(r, 0.0) + penalty.get(r, 0.0)) for r in names)
+    return {"usage": used / case["queue_weight"]}
 
 
 def afs_decay(case: Case) -> Case:
@@ -70,12 +75,56 @@ def afs_decay(case: Case) -> Case:
     return {"consumed": consumed}
 
 
+def karma(
+    demands: Mapping[str, int], credits: Mapping[str, int], slices: int, alpha: float
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Slices and credits of users after one quantum of Karma, of which the fraction ``alpha`` is public.
+
+    Each user is guaranteed an equal part of the rest, and is given an equal part of the public slices as credits. A
+    slice above the guarantee costs a credit, and goes to the user with most credits. Who demands less than its
+    guarantee earns a credit for each slice that others borrow, the poorest first. Equals are ordered by what they still
+    want (or offer), then as given.
+    """
+    public, users = int(alpha * slices), list(demands)
+    if not users:
+        return {}, {}
+    guaranteed = (slices - public) // len(users)
+    left = {user: credits[user] + public // len(users) for user in users}
+    slices_of = {user: min(demands[user], guaranteed) for user in users}
+    wants = {user: min(demands[user] - guaranteed, left[user]) for user in users if demands[user] > guaranteed}
+    offers = {user: guaranteed - demands[user] for user in users if demands[user] < guaranteed}
+    lent = min(sum(wants.values()), public + sum(offers.values()))
+    for user, many in _in_turn(wants, {user: -left[user] for user in wants}, lent).items():
+        slices_of[user] += many
+        left[user] -= many
+    for user, many in _in_turn(offers, {user: left[user] for user in offers}, lent).items():
+        left[user] += many
+    return slices_of, left
+
+
+def _in_turn(most: Mapping[str, int], level: Mapping[str, int], units: int) -> dict[str, int]:
+    """Units one by one to the user at the lowest level, which rises by one, up to the most of each."""
+    number = {user: k for k, user in enumerate(most)}
+    heap = [(level[user], most[user], number[user], user) for user in most if most[user]]
+    heapify(heap)
+    taken = dict.fromkeys(most, 0)
+    while heap and units:
+        at, room, k, user = heap[0]
+        taken[user] += 1
+        units -= 1
+        if room > 1:
+            heapreplace(heap, (at + 1, room - 1, k, user))
+        else:
+            heappop(heap)
+    return taken
+
+
 def karma_credits(case: Case) -> Case:
     """Slices, and credits, after the last of some quanta; all users start with the credits of the authors' code."""
     users = case["demands_so_far"][0]
     credits, slices = dict.fromkeys(users, case.get("credits", 999_999_999_999)), dict.fromkeys(users, 0)
     for demands in case["demands_so_far"]:
-        slices, credits = memory.karma(demands, credits, case["slices"], case["alpha"])
+        slices, credits = karma(demands, credits, case["slices"], case["alpha"])
     return {"allocation": slices, "credits": credits}
 
 
@@ -89,7 +138,7 @@ def vtc_tokens(case: Case) -> Case:
 def condor_decay(case: Case) -> Case:
     """HTCondor's real user priority after a time."""
     numbers = (case["priority"], case["cores_in_use"], case["elapsed_s"], case["half_life_s"])
-    return {"real_user_priority": memory.condor_priority(*numbers)}
+    return {"real_user_priority": max(memory.LEAST_PRIORITY, memory.decayed(*numbers))}
 
 
 KINDS: dict[str, Callable[[Case], Case]] = {

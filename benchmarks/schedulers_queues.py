@@ -14,6 +14,7 @@ from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import KAI, Kueue, Volcano, YuniKorn
 from fairopt_clusters.schedulers.cohorts import DominantShare, nodes_of
 from fairopt_clusters.schedulers.kai import Row, divide_one, divide_over
+from fairopt_clusters.schedulers.preemption import Ordering, turns
 from fairopt_clusters.schedulers.yunikorn import fair_share
 
 Case = dict[str, Any]
@@ -130,15 +131,25 @@ def kueue_preemption_order(case: Case) -> Case:
     running = [(name, {"cpu": amount}) for name, amount in case["admitted"]]
     chosen = [j for j, (name, _) in enumerate(running) if name in case["candidates"]]
     drops = [turn for turn, action in enumerate(case["actions"] or ()) if action == "drop"]
-    return {
-        "order": Kueue().order(
-            tree,
-            "preemptor" if "preemptor" in tree.by_name else next(iter(case["cpu_nominal_by_queue"])),
-            running,
-            chosen,
-            drops,
-        )
-    }
+    preemptor = "preemptor" if "preemptor" in tree.by_name else next(iter(case["cpu_nominal_by_queue"]))
+    return {"order": _asked(tree, preemptor, running, chosen, drops)}
+
+
+def _asked(tree: QueueTree, preemptor: str, running: Any, chosen: list[int], drops: list[int]) -> list[str]:
+    """The queues that are asked for workloads, each of which gives one and keeps its use; at ``drops`` one leaves."""
+    nodes, runs = Kueue()._running(tree, preemptor, running)
+    order, left, asked = turns(runs, preemptor), dict[str, list[int]](), list[str]()
+    for j in order:
+        if j in chosen:
+            left.setdefault(runs[j].queue, []).append(j)
+    ordering = Ordering(nodes, nodes[preemptor], left, order)
+    for node in ordering:
+        if len(asked) in drops:
+            ordering.pruned.add(node)
+        else:
+            ordering.pop(node)
+        asked.append(node.name)
+    return asked
 
 
 def kueue_kep(case: Case) -> Case:

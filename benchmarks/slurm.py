@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 from common import arguments, show
-from fairopt_clusters import quotas_of
 from fairopt_clusters.quotas.accounts import read_sacctmgr
 from slurm_cluster import Drawn, documents, drawn, shares_of_accounts
 
@@ -57,7 +57,7 @@ def apart(answer: fo.Allocation, cluster: Drawn) -> float:
 
 def over_limits(answer: fo.Allocation, cluster: Drawn) -> list[str]:
     """The types of GPUs of which the limits of accounts add up to more than there is."""
-    rows = read_sacctmgr(quotas_of(answer, "slurm").text(), "limits")
+    rows = read_sacctmgr(fc.quotas(answer, "slurm").text(), "limits")
     there = {
         kind: sum(one.gpus.get(kind, 0) for one in cluster.servers) for one in cluster.servers for kind in one.gpus
     }

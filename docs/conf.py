@@ -9,7 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 from docutils import nodes
+from fairopt_clusters.quotas import owed
+from fairopt_clusters.report import cluster
 from sphinx.addnodes import pending_xref
 from sphinx.util.nodes import make_refnode
 
@@ -100,6 +103,8 @@ ROOMS = (
 PLACES = {  # public names of rooms by what pages call them
     name: f"{room}.{name}" for room in ROOMS for name in getattr(fo, room).__all__ if name not in fo.__all__
 }
+
+vars(fc).update(quotas=owed.quotas, report=cluster.report)  # packages that are called, as the API shows them
 
 BASES = (fo.Share, fo.Objective, fo.Constraint, fo.BundleBase)
 

@@ -4,13 +4,14 @@ For users, the names at the top are the language and the verbs; results, errors 
 below. For maintainers, modules import only from those listed before them:
 
 * `errors`, `runtime`: exceptions; progress, time limits, subprocesses, imports on first use, text for terminals.
+* `checker`: proofs of saved answers, by the standard library alone.
 * `io`: readers and writers of files and data frames.
 * `certificate`: the record of what was measured.
 * `instance`: the question, checked once.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
 * `blocks`: shares, objectives, constraints and bundle bases.
 * `proof`: the gate, which makes every certificate, bounds, and the kinds of evidence. It reads programs (`solve.form`)
-  and calls no method. `proofs`: former names, for one version.
+  and calls no method.
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
 * `exact`, `solve`, `scale`: exact answers in fractions; programs and the methods that solve them; many instances of one
   shape, users in shards.
@@ -20,7 +21,6 @@ below. For maintainers, modules import only from those listed before them:
 * `online`: the scheduler of whole tasks, and the simulator.
 * `questions`: what runs now beside what is fair; what stops a user or team; answers before and after a change; what to
   buy.
-* `checker`: proofs of saved answers, by the standard library alone.
 * `testing`, `plots`: Hypothesis strategies; pictures.
 * `networks`: demands over the paths of a network.
 * `report`, `cli`: comparisons and tables; the command line.

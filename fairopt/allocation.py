@@ -162,10 +162,10 @@ class Allocation:
         18/11 81/5 18/11 9/5
         """
         proof = (self.exact_proof or {}).get("proof", ())
-        found = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
-        if found is None:
+        bundles = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
+        if bundles is None:
             return None
-        held = [Fraction(a) for of_user in found for row in of_user for a in row]
+        held = [Fraction(a) for of_user in bundles for row in of_user for a in row]
         return np.array(held, dtype=object).reshape(self.bundles.shape)
 
     @cached_property
@@ -251,8 +251,8 @@ class Allocation:
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        found = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
-        return (None, None) if found is None else found.times()
+        prices = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
+        return (None, None) if prices is None else prices.times()
 
     @property
     def prices(self) -> Float | None:
@@ -473,25 +473,6 @@ class Allocation:
         """
         return later("fairopt.report.frames:frame")(self, by)
 
-    def to_latex(self) -> str:
-        r"""The tables that notebooks show, as LaTeX tabulars with booktabs rules; titles and certificate as comments.
-
-        Returns
-        -------
-        str
-            Needs ``\usepackage{booktabs}``. Of more than 20 users, teams or classes of servers, those with the smallest
-            and the largest values; `to_frame` has all. Characters beyond ASCII are kept.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> a = fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4], users=["web_1", "batch"]))
-        >>> print(a.to_latex().partition("\\midrule")[2].partition("\\bottomrule")[0].strip())
-        web\_1 & 0.7619 &              57.143 &    1.5238 &    2.2857 \\
-        batch  & 1.7143 &              57.143 &    3.4286 &    1.7143 \\
-        """
-        return later("fairopt.report.pages:allocation_latex")(self)
-
     def quotas(self, *given: Any, **options: Any) -> NoReturn:
         """Raise, whatever is ``given`` and the ``options`` are, the error that says where this is now; for one version.
 
@@ -501,7 +482,7 @@ class Allocation:
         >>> fo.DRF().allocate(fo.Instance([[1]], [4])).quotas("csv")
         Traceback (most recent call last):
             ...
-        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas
+        AttributeError: an Allocation has no quotas: it is now fairopt_clusters.quotas...
         """
         raise AttributeError(f"an Allocation has no quotas{moved('fairopt.Allocation.quotas')}")
 

@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+__path__: list[str] = []  # so that `from fairopt.datasets import kubernetes` says where it is, as of packages
+
+
 def __getattr__(name: str) -> Any:
     """Where names are that left the module."""
     place = f"fairopt.datasets.{name}"
@@ -131,10 +134,10 @@ def read(
         within_memory(path, "split it for fo.allocate_sharded, or, if it should be smaller, write it again"),
         _in_time(time_limit, path),
     ):
-        found = _instance_of(
+        instance = _instance_of(
             read_path(path, labels=labels, full_demand=full_demand or None, scale_quotas=scale_quotas, **options)
         )
-        return found.full_demand() if full_demand else found
+        return instance.full_demand() if full_demand else instance
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def main() -> None:
     report = fo.check(answer, ["pareto", "envy"])
     assert_type(report["pareto"].holds, bool | None)
     compared = fo.compare([fo.DRF(), balanced], cluster)
-    latex: str = compared.to_latex() + answer.to_latex() + report.to_latex()
+    latex: str = compared.to_latex()
     changed: fo.questions.WhatIf = fo.what_if(balanced, cluster, add_servers={"pool": 1}, weights={"web": 2})
     prepared = fo.FDS(5).prepare(cluster)
     again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})

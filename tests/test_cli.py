@@ -293,18 +293,8 @@ def test_compare_writes_use_by_type_to_every_kind_of_file(run: Any, tmp_path: Pa
     assert "| policy | T4 | no GPU |" in (tmp_path / "t.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["p.pdf"])
-def test_compare_draws_types_of_servers(run: Any, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
-    result = run("compare", "typed", "-p", "drf", "--plot", "shares.png", "--plot-types", name)
-    assert result.exit_code == 0
-    assert "written: shares.png" in result.stdout and f"written: {name}" in result.stdout
-    assert (tmp_path / name).stat().st_size > 1000
-    assert (tmp_path / "shares.png").stat().st_size > 1000
-
-
 def test_compare_draws_no_picture_without_an_answer(run: Any, tmp_path: Path) -> None:
-    assert run("compare", "sparse.json", "-p", "2df", "--plot-types", "p.png").exit_code == 1
+    assert run("compare", "sparse.json", "-p", "2df", "--plot", "p.png").exit_code == 1
     assert not (tmp_path / "p.png").exists()
 
 
@@ -315,10 +305,9 @@ def test_compare_draws(run: Any, tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).stat().st_size > 1000
 
 
-@pytest.mark.parametrize("option", ["--plot", "--plot-types"])
-def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: Any, option: str) -> None:
+def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = run("compare", "cluster", "-p", "drf", option, "p.png")
+    result = run("compare", "cluster", "-p", "drf", "--plot", "p.png")
     assert result.exit_code == 2
     assert one_line(result).endswith("pip install 'fairopt[plots]'")
 
@@ -394,7 +383,7 @@ def test_help_teaches_by_examples(run: Any, command: str) -> None:
 def test_help_of_compare_tells_where_types_of_servers_come_from(run: Any) -> None:
     text = " ".join(run("compare", "--help").stdout.split())
     assert 'the column "type" of servers.csv' in text
-    assert "--plot-types types.png" in text
+    assert "fairopt plot --kind types" in text
 
 
 # -- wrong input ----------------------------------------------------------------------------------------------
@@ -420,8 +409,6 @@ BAD_INPUT = {
     "ending that cannot be written": ("solve cluster --out a.xls", "InvalidBlock: cannot write a.xls"),
     "folder to write to is missing": ("solve cluster --out no/a.json", "create the folder no first"),
     "picture of an unknown kind": ("compare cluster -p drf --plot a.gif", "ends in .png or .pdf or .svg"),
-    "types in a picture of an unknown kind": ("compare cluster -p drf --plot-types a.gif", "ends in .png or .pdf"),
-    "two pictures of one name": ("compare cluster -p drf --plot a.png --plot-types a.png", "would both write a.png"),
     "one unknown policy of two": ("compare cluster -p drf -p drff", "InvalidBlock: no policy 'drff'"),
     "unknown solver to compare": ("compare cluster -p drf --solver SCSS", "SolverUnavailable: no solver 'SCSS'"),
 }

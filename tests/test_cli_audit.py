@@ -37,7 +37,7 @@ def test_json_is_all_there_is_on_stdout(run: Any) -> None:
 
 
 def test_lies_may_be_boosts_only(run: Any) -> None:
-    done = run("audit", "2df", "--property", "sp", "--boosting-only", "--positive", "--max-examples", "100", "--json")
+    done = run("audit", "2df", "--property", "sp-boosting", "--positive", "--max-examples", "100", "--json")
     (finding,) = json.loads(done.stdout)["findings"]
     assert finding["property"] == "strategy-proof-boosting" and not finding["refuted"]
 

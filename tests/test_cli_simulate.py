@@ -150,7 +150,7 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
         ((), {}),
         (("--placement", "least-loaded"), {"placement": "least-loaded"}),
         (("--on-misfit", "stop"), {"on_misfit": "stop"}),
-        (("--half-life", "5"), {"half_life": 5.0}),
+        (("--usage", "decayed:half_life=5"), {"half_life": 5.0}),
         (("--usage", "slurm:half_life=20,sampling=1"), {"usage": fo.online.Slurm(half_life=20.0, sampling=1.0)}),
         (("--usage", "karma:sampling=2,cpu=0.04"), {"usage": fo.online.Karma(sampling=2.0, cost={"cpu": 0.04})}),
         (("--pooled",), {}),
@@ -166,7 +166,6 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--usage", "vtc", "--half-life", "5"), "leave one of the two out"),
         (("--usage", "kay"), "no usage 'kay'; did you mean 'kai'"),
         (("--usage", "kai:k=much"), "'k=much' is no option"),
         (("--usage", "kueue:half_life=0"), "Kueue: half_life is 0.0; give a finite time > 0"),

@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from test_imports import LEVEL
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -263,10 +264,14 @@ def test_the_api_lists_every_public_name_once() -> None:
             module = line.removeprefix(".. currentmodule:: ")
         elif re.fullmatch(r"   \w+", line):
             listed.setdefault(module, []).append(line.strip())
-    assert sorted(listed["fairopt"]) == sorted(set(fo.__all__) - {"datasets", "metrics"})
-    for room in (fo.metrics, fo.tradeoff.preferences, fairopt.testing):
-        assert sorted(listed[room.__name__]) == sorted(room.__all__)
-    assert sorted([*listed["fairopt.datasets"], "read"]) == sorted(fo.datasets.__all__)
+    public = {
+        "fairopt": set(fo.__all__) - {"datasets", "metrics"},
+        "fairopt.datasets": {*fo.datasets.__all__} - {"read"},
+    }
+    public |= {room.__name__: {*room.__all__} for room in (fo.metrics, fo.tradeoff.preferences, fairopt.testing)}
+    for name, names in public.items():
+        assert {*listed[name]} ^ names == set(), f"{name}: on the page or public, not both"
+        assert len(listed[name]) == len(names)
     assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]
 
 
@@ -276,6 +281,16 @@ def test_the_map_of_the_code_names_every_room() -> None:
     rooms = [path for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     missing = [path.name for path in rooms if f"`{path.stem}" not in text and not path.stem.startswith("__")]
     assert not missing
+
+
+def test_the_maps_of_the_code_list_packages_below_those_that_import_them() -> None:
+    of_fairopt = text_of(DOCS / "code.md").partition("## How a policy is solved")[0]
+    table = re.findall(r"^\| (`.*?) \|", of_fairopt, re.MULTILINE)
+    lines = re.findall(r"^\* (`.*?):", str(fo.__doc__), re.MULTILINE)
+    for rows in (table, lines):
+        levels = [[LEVEL[name.replace("/", ".").strip(".")] for name in re.findall(r"`([\w/]+)`", row)] for row in rows]
+        lowest = [min(level) for level in levels]
+        assert lowest == sorted(lowest)
 
 
 # -- links, files and names -----------------------------------------------------------------------------------

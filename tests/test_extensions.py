@@ -1,6 +1,7 @@
 """What other distributions add by entry points: commands, policies, schedulers, expositions and schemas."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,12 @@ from fairopt.runtime import extensions
 
 FORMAT = "fairopt.greeting/1"
 ENTRY_POINTS = """
+[fairopt.readers]
+lists = others.broken:READER
+
+[fairopt.jobs]
+lists = others.broken:JOBS
+
 [fairopt.commands]
 hello = others.hello
 bye = others.functions:bye
@@ -173,11 +180,30 @@ def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others:
     assert "InvalidBlock: no format" in unknown.value.stderr
 
 
+def test_a_reader_that_breaks_is_named_once_and_only_where_a_reader_is_looked_for(others: Path) -> None:
+    for words in (["solve", "pool.json", "-p", "drf"], ["policies"], ["hello", "pool.json"], ["bye"], ["library"]):
+        assert run(others, *words).stderr == "", words
+    fo.datasets.write(fo.datasets.demo(), others / "tables")
+    (others / "tables" / "README.md").write_text("")
+    (others / "jobs.csv").write_text("user,duration,cpu\nweb,1,1\n")
+    line = "fairopt.readers lists of others.broken:READER breaks: ModuleNotFoundError("
+    for words in (["solve", "tables", "-p", "drf"], ["simulate", "jobs.csv", "--servers", "tables", "-p", "drf"]):
+        said = run(others, *words).stderr.splitlines()
+        assert [one[: len(line)] for one in said if "others.broken" in one] == [line], words
+
+
 @pytest.mark.parametrize("name", extensions.OF_CLUSTERS[extensions.COMMANDS])
-def test_a_command_of_clusters_says_which_distribution_it_needs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_of_clusters_says_which_distribution_it_needs(name: str) -> None:
     error = extensions.missing(f"'fairopt {name}'")
     assert isinstance(error, MissingExtra)
     assert str(error) == (f"'fairopt {name}' needs fairopt-clusters, which is not installed: pip install . ./clusters")
+
+
+def test_what_fairopt_says_of_commands_of_clusters_names_the_distribution() -> None:
+    commands = "|".join(extensions.OF_CLUSTERS[extensions.COMMANDS])
+    alone = re.compile(rf"fairopt ({commands})\b(?!'? of fairopt-clusters)|openb/")
+    files = Path(fo.__file__).parent.rglob("*.py")
+    assert {file.name: found for file in files if (found := alone.findall(file.read_text(encoding="utf-8")))} == {}
 
 
 @pytest.mark.parametrize("place", extensions.MOVED)
@@ -190,3 +216,18 @@ def test_names_that_moved_say_where_they_are(place: str) -> None:
     with pytest.raises(AttributeError, match=rf"it is now {extensions.MOVED[place]}"):
         found = getattr(room, name)
         found("csv")
+    assert rooms == ["Allocation"] or not hasattr(room, name)
+
+
+@pytest.mark.parametrize("place", [place for place in extensions.MOVED if place != "fairopt.Allocation.quotas"])
+@pytest.mark.parametrize("here", [True, False])
+def test_imports_of_names_that_moved_say_where_they_are(
+    place: str, here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extensions, "installed", lambda: here)
+    room, _, name = place.rpartition(".")
+    install = extensions.MOVED[place].startswith("fairopt_clusters") and not here
+    end = ", of fairopt-clusters, which is not installed: pip install . ./clusters" if install else ""
+    message = f"cannot import name '{name}' from '{room}': it is now {extensions.MOVED[place]}{end}"
+    with pytest.raises(ImportError, match=f"^{re.escape(message)}$"):
+        exec(f"from {room} import {name}")

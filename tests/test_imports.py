@@ -269,6 +269,7 @@ for words in (["--version"], ["solve", "pool", "-p", "drf"]):
         main()
     seen()
     needed = ("fairopt.cli.", *(f"fairopt_clusters.read.{room}." for room in ("kubernetes", "slurm")))  # with pydantic
+    needed += ("fairopt.tradeoff.",)  # with multiprocessing
     print(*sorted(name for name in sys.modules if name.startswith(needed)), sep=",")
 print(said.getvalue())
 """

@@ -736,41 +736,6 @@ def test_numbers_of_latex_are_aligned_and_powers_are_set() -> None:
     assert any(line.startswith("% 2-DF: OutOfDomain: user 'user1'") for line in failed)
 
 
-def test_latex_of_an_allocation_has_a_line_for_each_user_with_whole_names() -> None:
-    long = "a user whose name is longer than tables of a terminal show"
-    some = TWO.replace(users=["a_&", long], held=[[3], [1]])
-    lines = fo.DRF().allocate(some).to_latex().splitlines()
-    titles = [line for line in lines if line.startswith("% ")]
-    assert [title.split(";")[0] for title in titles[1:4]] == [
-        "% Tasks and resources of each user",
-        "% Utilisation",
-        "% Held now beside what is fair, by user",
-    ]
-    rows = [re.split(r" *(?<!\\)& *", line) for line in lines if line.endswith(r" \\")]
-    assert rows[1][:2] == [r"a\_\&", "2.500"] and rows[2][:2] == [long, "12.500"]
-    assert {len(row) for row in rows[:3]} == {6}
-    assert any(line.startswith("% certified: gap") for line in lines)
-
-
-def test_latex_of_a_frontier_has_a_line_for_each_point() -> None:
-    found = fo.frontier("fds", TWO, {"alpha": [1, 2, 4]})
-    lines = found.to_latex().splitlines()
-    rows = [[cell.strip() for cell in line.split("&")] for line in lines if line.endswith(r" \\")]
-    assert [row[0] for row in rows] == ["alpha", "1", "2", "4"] and rows[0][1:3] == ["fairness", "efficiency"]
-    assert rows[1][2] == rf"{found['efficiency'][0]:.1f}\%"
-
-
-def test_latex_of_verdicts_findings_and_proofs_has_a_line_for_each_property() -> None:
-    report = fo.check(fo.MostTasks().allocate(TWO), ["pareto", "sharing-incentive", "envy-free"])
-    lines = report.to_latex().splitlines()
-    assert lines[1] == r"\begin{tabular}{llp{0.6\linewidth}}"  # sentences are wrapped
-    rows = [[cell.strip() for cell in line.removesuffix(r" \\").split(" & ")] for line in lines[3:-2] if "&" in line]
-    assert [row[:2] for row in rows[1:]] == [["pareto", "yes"], ["sharing-incentive", "NO"], ["envy-free", "NO"]]
-    assert rows[2][2] == r"user 'batch' runs 0 tasks, where its own slice would run 2.5: short by 100\%"
-    audited = fo.audit(fo.MostTasks(), ["sharing-incentive"], max_examples=3).to_latex()
-    assert r"sharing-incentive & refuted & 100\% & user 'user2' runs 0 tasks" in re.sub(" +", " ", audited)
-
-
 def test_csv_gives_back_every_name_and_number() -> None:
     result = strange()
     rows = list(csv.DictReader(io.StringIO(result.to_csv())))

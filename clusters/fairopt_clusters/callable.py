@@ -1,7 +1,11 @@
-"""Rooms that are also the verb of their name: ``fc.quotas(answer)`` beside ``fc.quotas.Quotas``."""
+"""Packages that are also the verb of their name: ``fc.quotas(answer)`` beside ``fc.quotas.Quotas``.
+
+The package's ``__init__.pyi`` says the same to type checkers.
+"""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import Any
@@ -16,6 +20,8 @@ def callable_room(room: str, place: str) -> None:
     """
 
     class Room(ModuleType):
+        __signature__ = property(lambda _: inspect.signature(later(place)))
+
         def __call__(self, *arguments: Any, **options: Any) -> Any:
             return later(place)(*arguments, **options)
 

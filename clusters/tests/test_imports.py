@@ -1,6 +1,7 @@
 """The package is written on the public names of fairopt, as a stranger would write it; both have one version."""
 
 import ast
+import inspect
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -72,3 +73,16 @@ def test_rooms_can_be_called_as_their_verbs(tmp_path: Path) -> None:
     assert "web" in str(fairopt_clusters.quotas(answer))
     assert list(fairopt_clusters.report(answer).findings) == ["DRF"]
     assert fairopt_clusters.quotas.Quotas is type(fairopt_clusters.quotas(answer))
+    assert "full_demand" in inspect.signature(fairopt_clusters.read).parameters
+    assert inspect.signature(fairopt_clusters.quotas).return_annotation == "Quotas"
+
+
+def test_for_type_checkers_rooms_that_are_called_have_the_names_of_their_packages() -> None:
+    stub = ast.parse((ROOT / "fairopt_clusters" / "__init__.pyi").read_text(encoding="utf-8"))
+    kinds = {node.name: node.body for node in stub.body if isinstance(node, ast.ClassDef)}
+    assert {f"_{room.title()}" for room in ("read", "quotas", "report")} == set(kinds)
+    for kind, body in kinds.items():
+        names = {alias.asname for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        names |= {target.id for node in body if isinstance(node, ast.Assign) for target in node.targets}
+        room = getattr(fairopt_clusters, kind.strip("_").lower())
+        assert names - {"__call__"} == set(getattr(room, "__all__", ())) and callable(room)

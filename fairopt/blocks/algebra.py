@@ -1,4 +1,18 @@
-"""The base class of objectives, and their algebra: sums, multiples, lower bounds as constraints, and tiers."""
+"""The base class of objectives, and their algebra: sums, multiples, lower bounds as constraints, and tiers.
+
+An objective is a sum of terms, ``f(x) = sum_t factor_t f_t(x)`` with concave f_t of the tasks x. A term is of a kind
+that fairopt knows, or a user's expression (`ByExpression`), of which only CVXPY's rules and values are known. Of both a
+bound U on the optimum becomes a gap in a unit (Bound 7.4, docs/methods/cone.md),
+
+    gap  =  (max(U - f(x), 0) + rounding) / unit,      unit  =  min(f(x) - f(x / 2), slope of f at x along x),
+
+or where x / 2 changes nothing, the change to typical tasks, or to none. Why not relative to f(x): a user may add any
+constant, beside which every loss is small, and sums of logarithms pass through 0, where no gap is finite.
+
+Floats: constants that expressions add outside of curved atoms are left out of values and bounds (`varying_of`). What
+rounding hides of the rest is part of the gap (`Objective.rounding`), so that an answer of which floats do not show the
+loss is refused and not called optimal; of fairopt's own terms, whose bounds are rounded up, it is forgiven.
+"""
 
 from __future__ import annotations
 
@@ -170,16 +184,16 @@ class Objective(Block):
         """
         if not self._by_expression:
             return float(sum(term.value(point) for term in self.terms()))
-        found = None if point.written is None else point.written.value(self, point)
-        if found is not None:
-            return found
+        value = None if point.written is None else point.written.value(self, point)
+        if value is not None:
+            return value
         before = len(point.required)
         expression = expression_of(self, point)
         if not isinstance(expression, cp.Expression):
             return float(np.sum(expression)) - self._constant(point)
         if expression.value is None:  # maximise over auxiliary variables
             problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
-            # Clarabel comes with CVXPY and takes every cone; `formulation.solvers` is in a higher layer
+            # Clarabel comes with CVXPY and takes every cone; the chain of `solve.form.solvers` is in a higher layer
             try:
                 problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
             except cp.error.SolverError:
@@ -206,10 +220,10 @@ class Objective(Block):
         slope = self._slope(point)
         total = 0.0 if slope is None else slope.hidden
         for factor, one in self._expressed():
-            found = None if point.written is None else point.written.rounding(one, point)
-            if found is None:  # the value is a solver's
-                found = NOISE * abs(one.value(point)) + TERM_ROUNDING * abs(one._constant(point))
-            total += 2.0 * factor * found
+            error = None if point.written is None else point.written.rounding(one, point)
+            if error is None:  # the value is a solver's
+                error = NOISE * abs(one.value(point)) + TERM_ROUNDING * abs(one._constant(point))
+            total += 2.0 * factor * error
         return total
 
     def _slope(self, point: Point) -> Slope | None:
@@ -218,9 +232,9 @@ class Objective(Block):
 
     def _expressed(self) -> list[tuple[float, Objective]]:
         """The terms that are given by users' expressions, with their factors."""
-        found = [(term.factor, term.kind) for term in self.terms()]
+        kinds = [(term.factor, term.kind) for term in self.terms()]
         return [
-            (factor, kind.objective) for factor, kind in found if isinstance(kind, ByExpression) and not kind.is_known
+            (factor, kind.objective) for factor, kind in kinds if isinstance(kind, ByExpression) and not kind.is_known
         ]
 
     def majorant(self, point: Point) -> Form | None:
@@ -244,7 +258,8 @@ class Objective(Block):
         """The derivatives by the tasks of each user, if the objective is a sum of one concave function per user.
 
         It is then solved by prices of resources, alone and in sums, without a cone solver; on several servers if the
-        functions are increasing and strictly concave. The proof uses `expression`: mistakes here only cost time.
+        functions are increasing and strictly concave. The proof of a user's objective uses `expression`: mistakes here
+        only cost time.
 
         Parameters
         ----------
@@ -276,6 +291,7 @@ class Objective(Block):
         if gap is not None:
             return gap
         unit, _, rounding = self.units(point)
+        # a rounding of 0 stays 0, which tells `in_units` that all terms are fairopt's own
         return in_units(bound - value, unit, value, rounding and rounding + TERM_ROUNDING * abs(value))
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
@@ -372,12 +388,12 @@ class Objective(Block):
         """`InvalidBlock` if terms of a user-defined block are not valid."""
         if is_ours(self) or type(self).terms is Objective.terms:
             return
-        found: Any = self.terms()
+        terms: Any = self.terms()
         name = f"{type(self).__name__}.terms"
-        if not isinstance(found, tuple) or not found or not all(isinstance(term, Term) for term in found):
-            raise InvalidBlock(f"{name} gave {brief(found)}; give a tuple of Term(factor, kind, share)")
-        for term in found:
-            if fault := term.fault(alone=len(found) == 1):
+        if not isinstance(terms, tuple) or not terms or not all(isinstance(term, Term) for term in terms):
+            raise InvalidBlock(f"{name} gave {brief(terms)}; give a tuple of Term(factor, kind, share)")
+        for term in terms:
+            if fault := term.fault(alone=len(terms) == 1):
                 raise InvalidBlock(f"{name} holds {brief(term.kind)}: {fault}")
             require_share(term.share, name)
 
@@ -501,6 +517,7 @@ class Sum(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         held = [(factor, part) for factor, part in self.parts if factor > 0]
+        # a term alone may be solved and judged by a transform, such as a power mean; transforms do not add up
         made = [term.times(factor) for factor, part in held for term in part.terms()]
         return tuple(made) if len(held) == 1 else tuple(replace(term, kind=term.kind.in_sum()) for term in made)
 
@@ -614,6 +631,7 @@ class AtLeast(Constraint):
         if not term.is_smallest:
             return None
         numbers = term.share._numbers(instance)
+        # shares are at least 0, and of what is above a base `rows` looks at the level first
         return MinShare(tuple(max(self.level / term.factor, 0.0) * numbers.weights), term.share)
 
     def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
@@ -674,20 +692,20 @@ class KeptShares(MinShare):
 
 def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
     """`Objective.expression`; `InvalidBlock` unless it is one real number, and in models depends on the tasks."""
-    found = call_block(objective, "expression", model)
+    given = call_block(objective, "expression", model)
     numbers = () if isinstance(model, Model) else (int, float, np.ndarray, np.number)
-    known = isinstance(found, (cp.Expression, *numbers))
-    if isinstance(found, cp.Expression) and not is_ours(objective):
-        known = found.is_real() and (bool(numbers) or not found.is_constant())
-    if not known or np.size(found) != 1:
-        what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
+    known = isinstance(given, (cp.Expression, *numbers))
+    if isinstance(given, cp.Expression) and not is_ours(objective):
+        known = given.is_real() and (bool(numbers) or not given.is_constant())
+    if not known or np.size(given) != 1:
+        what = repr(given) if not np.ndim(given) else f"shape {np.shape(given)}"
         raise InvalidBlock(
             f"{objective._called('expression')} gave {what}; give a CVXPY expression of one real number, such as "
             "cp.sum(model.tasks)"
         )
-    if isinstance(found, cp.Expression) and isinstance(model, Model):
-        refuse_unknown_numbers(objective, found, "its expression")
-    return found
+    if isinstance(given, cp.Expression) and isinstance(model, Model):
+        refuse_unknown_numbers(objective, given, "its expression")
+    return given
 
 
 def varying_of(objective: Objective, model: Model) -> tuple[cp.Expression, float]:
@@ -770,15 +788,16 @@ class Natural:
         """The objective at a point, without constants; None if its expression has variables without a value there."""
         with self.lock:
             written = self._written(objective)
+            # by identity: `held` keeps the objective, whose id nobody else can get
             key = id(objective), point.tasks_by_server[self.pairs.user, self.pairs.server].tobytes()
             if not written.own and key in self.known:  # proofs ask again and again
                 return self.known[key]
-            found = self._at(written, point, lambda expression: expression.value)
-            if not written.own:
+            value = self._at(written, point, lambda expression: expression.value)
+            if not written.own:  # with variables of its own the value is no function of tasks alone
                 if len(self.known) >= KEPT:
                     self.known.clear()
-                self.known[key] = found
-        return found
+                self.known[key] = value
+        return value
 
     def rounding(self, objective: Block, point: Point) -> float | None:
         """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
@@ -824,15 +843,15 @@ class Natural:
         values = point.own.known if written.own else {}
         if written.own is None or not all(key in values for key in written.own):
             return None
-        for name in written.own:
+        for name in written.own:  # `save` skips values of other shapes, where those of another point would stay
             self.model.own.held[name].variable.save_value(None)
         self.model.own.save({name: values[name] for name in written.own})
         before = written.tasks.value
         at = point.tasks_by_server[self.pairs.user, self.pairs.server]
         written.tasks.save_value(at / written.scale)
-        found = of(written.expression)
+        given = of(written.expression)
         written.tasks.save_value(before)
-        return None if found is None else float(found)
+        return None if given is None else float(given)
 
 
 def in_units(excess: float, unit: float, value: float, rounding: float = 0.0) -> float:
@@ -869,10 +888,10 @@ def unit_of(part: Callable[[float], float], towards: Callable[[float], float], r
 
     def changes() -> Iterator[float]:
         yield drop_towards_zero(part)
-        for moved in (towards, lambda by: part(1.0 - by)):
+        for moved in (towards, lambda by: part(1.0 - by)):  # only if the drop is hidden by rounding
             yield abs(part(1.0) - first_finite(moved, 1.0)[1])
 
-    return next((found for found in changes() if found > rounding), 0.0)
+    return next((change for change in changes() if change > rounding), 0.0)
 
 
 def drop_towards_zero(value: Callable[[float], float]) -> float:
@@ -884,6 +903,7 @@ def drop_towards_zero(value: Callable[[float], float]) -> float:
     """
     at_point = value(1.0)
     first, at_first = first_finite(lambda part: value(1.0 - part), 0.5)
+    # a difference and no gradient, as it needs values only, which every objective has
     step = min(1e-4, first)
     decrease, slope = abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step
     if slope < decrease:
@@ -896,10 +916,10 @@ def drop_towards_zero(value: Callable[[float], float]) -> float:
 def first_finite(value: Callable[[float], float], step: float) -> tuple[float, float]:
     """The first of a step, its half, its quarter, ... at which a function is finite, and its value there."""
     with np.errstate(all="ignore"):
-        for part in step * 0.5 ** np.arange(50):
-            if np.isfinite(found := value(float(part))):
+        for part in step * 0.5 ** np.arange(50):  # to 1e-15 of the point, where steps end in its rounding
+            if np.isfinite(at_part := value(float(part))):
                 break
-    return float(part), found
+    return float(part), at_part
 
 
 def _holds(condition: cp.Constraint) -> bool:

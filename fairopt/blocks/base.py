@@ -181,12 +181,12 @@ def call_block(block: Block, method: str, view: Any) -> Any:
     own = getattr(view, "own", None)  # the variables that blocks add to it
     try:
         if own is None or is_ours(block):
-            found = getattr(block, method)(view)
+            result = getattr(block, method)(view)
         else:
             before = len(view.required)
             with own.of(block):
-                found = getattr(block, method)(view)
-                own.adopt(_variables_of(found, view, before))
+                result = getattr(block, method)(view)
+                own.adopt(_variables_of(result, view, before))
     except FairoptError:
         raise
     except Exception as error:
@@ -195,9 +195,9 @@ def call_block(block: Block, method: str, view: Any) -> Any:
         name = block._called(method)
         error.add_note(f"in {name}" if block.user_defined else f"in {name} of {block}")
         raise
-    if found is None:
+    if result is None:
         raise InvalidBlock(f"{block._called(method)} returned None; is a `return` missing?")
-    return found
+    return result
 
 
 def refuse_unknown_numbers(block: Block, part: Any, what: str) -> None:

@@ -179,15 +179,15 @@ class InlineConstraint(Inline, Constraint):
     function: Callable[[Model], Any]
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        found = self.function(model)
-        if isinstance(found, Mapping):
-            return dict(found)
-        if isinstance(found, cp.Constraint):
-            return {UNNAMED: found}
-        if isinstance(found, (list, tuple)):
-            return {f"{UNNAMED} {k}": condition for k, condition in enumerate(found, start=1)}
+        given = self.function(model)
+        if isinstance(given, Mapping):
+            return dict(given)
+        if isinstance(given, cp.Constraint):
+            return {UNNAMED: given}
+        if isinstance(given, (list, tuple)):
+            return {f"{UNNAMED} {k}": condition for k, condition in enumerate(given, start=1)}
         raise InvalidBlock(
-            f"{self._called('constraints')} gave {brief(found)}; give a CVXPY constraint, such as model.tasks[0] <= 1, "
+            f"{self._called('constraints')} gave {brief(given)}; give a CVXPY constraint, such as model.tasks[0] <= 1, "
             "a list of constraints, or a dict of them by name"
         )
 

@@ -171,8 +171,8 @@ def _of_one(
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
     """The least total share at which a team holds its floor; ``per_task`` (n_users,) or (n_users, n_servers)."""
     gain = -np.broadcast_to(per_task.reshape(instance.n_users, -1), instance.eligible.shape)
-    found = _best(instance, floor.members, gain, instance.total_capacities, floor.units)
-    return found._replace(value=-found.value)
+    best = _best(instance, floor.members, gain, instance.total_capacities, floor.units)
+    return best._replace(value=-best.value)
 
 
 @dataclass(frozen=True, repr=False)

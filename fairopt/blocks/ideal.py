@@ -117,11 +117,11 @@ class IdealGain(Share):
 def _ideals(pairs: Pairs, base: Float) -> list[Largest] | None:
     """Where each user runs most within capacities while the others are at their bases; None if these do not fit."""
     scale = np.maximum(pairs.instance.tasks_alone.max(axis=1), base)[pairs.user]
-    rows, found = [Rows(pairs.loads, 1.0), Rows(-pairs.totals, -base)], []
+    rows, optima = [Rows(pairs.loads, 1.0), Rows(-pairs.totals, -base)], []
     for j in range(len(base)):
         check()
         best = largest(np.where(pairs.user == j, 1.0, 0.0), rows, scale)
         if best is None:  # which the program that keeps the bases says
             return None
-        found.append(best)
-    return found
+        optima.append(best)
+    return optima

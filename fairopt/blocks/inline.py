@@ -92,14 +92,14 @@ def _text_of_lambda(code: CodeType, file: str) -> str:
     """The source of a lambda, found by the lines and columns of its instructions; if there is none, its arguments."""
     known = [place for place in code.co_positions() if None not in place]
     spans = [((line, first), (until, end)) for line, until, first, end in known if (line, first) != (until, end)]
-    found: list[ast.Lambda] = []
+    lambdas: list[ast.Lambda] = []
     for node in ast.walk(_tree(code)) if spans else ():
         if isinstance(node, ast.Lambda):
             begin, close = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)
             if begin <= min(spans)[0] and max(end for _, end in spans) <= close:
-                found.append(node)  # an inner one after those around it
-    if found:
-        return ast.unparse(found[-1])
+                lambdas.append(node)  # an inner one after those around it
+    if lambdas:
+        return ast.unparse(lambdas[-1])
     return f"lambda {', '.join(code.co_varnames[: code.co_argcount])}: ..."
 
 

@@ -128,7 +128,10 @@ class Kind:
         return None
 
     def marginal(self, share: Any, instance: Instance) -> Marginal | None:
-        """Its derivatives by the tasks of each user, if it is a sum of one concave function per user."""
+        """Its derivatives by the tasks of each user, if it is a sum of one concave function per user.
+
+        Of fairopt's own kinds certificates use them as they are, of users' kinds the CVXPY expression.
+        """
         curve = self.curve(share, instance)
         return None if curve is None else PowerMarginal([curve])
 

@@ -101,8 +101,8 @@ class OwnVariables:
         """
         size, given = self.checked(shape, name, lower, upper)
         key = self.key(name)
-        found = self.held.get(key)
-        if found is None:
+        own = self.held.get(key)
+        if own is None:
             unit = 1.0 if self.natural else self.units.get(key) or _unit(*given)
             low, high = (side / unit for side in given)
             if key in self.units:
@@ -110,17 +110,17 @@ class OwnVariables:
             bounds = [side if np.isfinite(side).any() else None for side in (low, high)]
             some = any(side is not None for side in bounds)
             variable = cp.Variable(size, name=key, bounds=bounds if some else None)
-            found = self.held[key] = OwnVariable(variable, unit, given)
-            return found.expression, {}
-        if found.variable.shape != size:
+            own = self.held[key] = OwnVariable(variable, unit, given)
+            return own.expression, {}
+        if own.variable.shape != size:
             raise InvalidBlock(
-                f"{self.block}: the variable {key!r} has shape {size} here and {found.variable.shape} in another "
+                f"{self.block}: the variable {key!r} has shape {size} here and {own.variable.shape} in another "
                 "block; give it one shape, or two names (objectives see only users with a task limit above 0, "
                 "constraints all)"
             )
-        sides = zip(("lower", "upper"), given, found.given, strict=True)
+        sides = zip(("lower", "upper"), given, own.given, strict=True)
         more = {side: now for side, now, then in sides if np.isfinite(now).any() and not np.array_equal(now, then)}
-        return found.expression, more
+        return own.expression, more
 
     def checked(self, shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
         """The shape and the bounds of a variable; `InvalidBlock` with the fix if they are not valid."""
@@ -155,8 +155,8 @@ class OwnVariables:
 
     def values(self) -> dict[str, Float]:
         """The values in natural units, by key; without those that have none."""
-        found = {key: own.value for key, own in self.held.items()}
-        return {key: value for key, value in found.items() if value is not None}
+        every = {key: own.value for key, own in self.held.items()}
+        return {key: value for key, value in every.items() if value is not None}
 
     def save(self, values: Mapping[str, Any]) -> None:
         """Set values in natural units, by key; those of other shapes are left out."""
@@ -200,12 +200,12 @@ def _side(size: tuple[int, ...], side: str, value: Any, none: float) -> Float:
     """One side of the bounds, in the shape of the variable."""
     try:
         refuse_text(value)
-        found = np.array(np.broadcast_to(np.asarray(none if value is None else value, dtype=float), size))
+        bound = np.array(np.broadcast_to(np.asarray(none if value is None else value, dtype=float), size))
     except (TypeError, ValueError):
         raise ValueError(f"has {side}={brief(value)}; give a number or an array of shape {size}") from None
-    if np.isnan(found).any():
+    if np.isnan(bound).any():
         raise ValueError(f"has NaN in {side}; give numbers, or infinity for no bound")
-    return found
+    return bound
 
 
 def _unit(low: Float, high: Float) -> float:

@@ -203,7 +203,7 @@ def largest(
     table = sp.vstack([sp.csr_array((a.data, a.indices, a.indptr), shape=(a.shape[0], n)) for a in tables]).tocsr()
     right, equal = np.concatenate(sides), np.repeat([one.equal for one in rows], [len(one) for one in rows])
     most = np.abs(gain * unit).max(initial=0.0) or 1.0
-    found: Any = optimize.linprog(  # type: ignore[call-overload]
+    optimum: Any = optimize.linprog(  # type: ignore[call-overload]
         -gain * unit / most,
         A_ub=table[~equal],
         b_ub=right[~equal],
@@ -213,9 +213,9 @@ def largest(
         method="highs",
         options=TIGHT,
     )
-    if found.x is None:
+    if optimum.x is None:
         return None
     multipliers = np.zeros(len(right))
-    multipliers[~equal], multipliers[equal] = -found.ineqlin.marginals, -found.eqlin.marginals
+    multipliers[~equal], multipliers[equal] = -optimum.ineqlin.marginals, -optimum.eqlin.marginals
     by_rows = np.split(multipliers * most, np.cumsum([len(one) for one in rows])[:-1])
-    return Largest(found.x * unit, [of / one.units(unit) for of, one in zip(by_rows, rows, strict=True)])
+    return Largest(optimum.x * unit, [of / one.units(unit) for of, one in zip(by_rows, rows, strict=True)])

@@ -262,5 +262,5 @@ class KeptBase(TaskBound):
 
 def kept_bases(objective: Objective) -> tuple[KeptBase, ...]:
     """The bases of an objective's surpluses, as constraints, other than the guarantees."""
-    found = [share for share in objective.share_blocks() if isinstance(share, Surplus) and share.base is not None]
-    return tuple(KeptBase(Surplus(share.share, share.base)) for share in dict.fromkeys(found))
+    surpluses = [share for share in objective.share_blocks() if isinstance(share, Surplus) and share.base is not None]
+    return tuple(KeptBase(Surplus(share.share, share.base)) for share in dict.fromkeys(surpluses))

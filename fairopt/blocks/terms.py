@@ -417,9 +417,9 @@ def conditions_of(block: Any, symbols: ShareSymbols | OutcomeSymbols) -> Conditi
     """The `conditions` of a share or an objective, None if it has none; `InvalidBlock`, with its name, if wrong."""
     name = f"{type(block).__name__}.conditions"
     try:
-        found = block.conditions(symbols)
+        stated = block.conditions(symbols)
     except InvalidBlock as error:
         raise InvalidBlock(f"{name}: {error}") from error
-    if found is None or isinstance(found, Condition):
-        return found
-    raise InvalidBlock(f"{name} returned {brief(found)}; give comparisons of symbols, combined by &, | and ~")
+    if stated is None or isinstance(stated, Condition):
+        return stated
+    raise InvalidBlock(f"{name} returned {brief(stated)}; give comparisons of symbols, combined by &, | and ~")

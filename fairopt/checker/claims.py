@@ -26,7 +26,7 @@ from .numbers import (
     numbers,
     power,
 )
-from .outcome import Fault, short
+from .outcome import CannotCheck, Fault, short
 from .policy import Block, alpha_of, as_list, is_levelled, is_linear
 from .surplus import of_those_who_rise
 from .teams import TeamNumbers
@@ -114,6 +114,8 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
     if term.name == "AlphaFair":
         value = exp(log_of_powers(weights, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
         return value, abs(value) * (1 + abs(1 - alpha))
+    if term.name not in ("MaxMin", "Leximin", "OrderedWeighted"):
+        raise CannotCheck(f"the value of {term.text} has no formula here")
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
     value = exact_sum(x * z for x, z in zip(v, ordered))

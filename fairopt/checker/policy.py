@@ -46,6 +46,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 USER_SHARES = (*SHARES, "IdealGain")
 COMPOSED = ("OfTeam", "Surplus")  # shares of several users, or above a base
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
+COMPARING = ("MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "WeightedLog")  # of numbers per weight
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def alpha_of(term: Block) -> Fraction:
 
 def is_levelled(term: Block) -> bool:
     """Whether a one-term objective compares numbers with each other."""
-    return term.name != "FairnessEfficiency" and not is_linear(term)
+    return term.name in COMPARING and not is_linear(term)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -59,6 +59,7 @@ from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, PARAMETERS, Block, alpha_of, as_alpha_fair, is_levelled, rank_weights
 from .teams import TeamNumbers
 
+SIZED = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")  # alone a multiple of the shares
 POINT = 80  # bits of the levels where tangents are taken: any level gives a bound, and 80 the same gaps as 200
 
 
@@ -426,9 +427,9 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction, worth: Fraction = 
         if over <= 0 or under <= 0:
             raise Fault("the prices give no finite bound")
         return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
-    if len(objective.terms) == 1:
+    if len(objective.terms) == 1 and objective.terms[0][1].name in SIZED:
         return (top - value) / top
-    # a sum has no unit: that of docs/methods/cone.md, Bound 7.4. The fall to half alone grows like 2^alpha
+    # others have no unit: that of docs/methods/cone.md, Bound 7.4. The fall to half alone grows like 2^alpha
     step = Fraction(1, 10**4)
     fall = min(abs(value - goal.value(Fraction(1, 2))), abs(value - goal.value(1 - step)) / step)
     if fall == 0:

@@ -30,7 +30,7 @@ from .numbers import (
     number,
     numbers,
 )
-from .outcome import CannotCheck, Fault
+from .outcome import CannotCheck, Fault, short
 from .plane import gap_by_lines
 from .policy import (
     COMPOSED,
@@ -162,7 +162,9 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         return gap_of_earlier(cluster, given, rows, entry)
     kind = KINDS.get(entry.get("kind", ""))
     names = {term.name for _, term in objective.terms}
-    if kind is None or not names <= {*OBJECTIVES}:
+    if unknown := sorted(names - {*OBJECTIVES}):
+        raise CannotCheck(f"{short(unknown[0])} is none of the objectives that this script knows")
+    if kind is None:
         raise CannotCheck("the file has no evidence that this script can check")
     if not kind.terms:
         objective, names = levelled, {levelled.name}

@@ -20,6 +20,7 @@ The files:
 * `streams`: missing characters, closed pipes and full disks.
 """
 
+import gc
 from typing import Any
 
 from fairopt.cli.interrupts import handled
@@ -31,6 +32,7 @@ _public, __dir__ = public_names(__name__)
 def main() -> None:
     """Run the command line."""
     with handled():
+        gc.disable()  # until commands are imported, which takes 15% less without
         from fairopt.cli.application import run
 
         run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import sys
 import traceback
@@ -29,9 +30,9 @@ AS_JSON = "fairopt.json"  # key of the context: whether --json is given
 TRACE_LINES = 5  # of the user's own files, shown with an error
 EXIT_CODES = (
     "Exit codes: 0 if all answers are certified, 1 if some are not (infeasible, undefined, not certified), 2 for bad "
-    "input or a file that cannot be written, 3 if memory runs out, 4 if a check that was asked for fails, such "
-    "as solve --fail-if-below or quotas --diff, 130 after Ctrl-C. With --json an error is JSON on stdout too, unless "
-    "the answer was printed before: {format: fairopt.error/1, error, message, exit_code}."
+    "input or a file that cannot be written, 3 if memory runs out, 4 if a check that was asked for fails, such as "
+    "solve --fail-if-below, 130 after Ctrl-C. With --json an error is JSON on stdout too, unless the answer was "
+    "printed before: {format: fairopt.error/1, error, message, exit_code}."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Share a cluster fairly: compute, certify and compare allocations under any fairness notion.
@@ -207,11 +208,11 @@ def _register_other(name: str, point: EntryPoint) -> None:
         return
     before = [*app.registered_commands]
     try:
-        found = point.load()
+        loaded = point.load()
         if name not in _registered():
-            if not callable(found):
+            if not callable(loaded):
                 raise TypeError(f"it registers no command {name!r}, and is no function")
-            command(name, help=inspect.getdoc(found) or f"From {point.value}.")(found)
+            command(name, help=inspect.getdoc(loaded) or f"From {point.value}.")(loaded)
         for one in app.registered_commands[len(before) :]:  # parameters that Typer cannot take would stop all commands
             if not getattr(one.callback, "__module__", "").startswith("fairopt.cli."):
                 get_command_from_info(one, pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
@@ -242,7 +243,11 @@ def _register_failing(name: str, error: FairoptError, help: str = "") -> None:
 def run() -> None:
     """Run the command line."""
     with streams(), stoppable(lambda: complain(INTERRUPTED)):
-        register(sys.argv[1:])
+        try:
+            register(sys.argv[1:])
+        finally:
+            gc.freeze()  # what is imported stays
+            gc.enable()
         app(prog_name="fairopt")
 
 

@@ -15,6 +15,7 @@ from fairopt.cli.progress import complain, console_for, show_json, working, writ
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
+from fairopt.properties import MEANING
 from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
@@ -24,17 +25,15 @@ from fairopt.runtime import extensions
 WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
-Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
-(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm), team-sharing-incentive (team-si), \
-team-strategy-proof (team-sp).
+Properties: {properties}. Short forms are known, such as pe, si, ef and sp.
 
 Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Users compare tasks, or \
 the --share that is given; on clusters also the share of the policy, if it differs by server. Each refuted property \
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
-With --scheduler in place of a policy, a scheduler that another package brings is audited by properties of its own, by \
-default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
+With --scheduler in place of a policy, a scheduler that another package brings, such as fairopt-clusters, is audited \
+by properties of its own, by default all: small trees of queues are drawn, and the scheduler's arithmetic divides them.
 
 \b
 [bold]Examples[/]
@@ -47,7 +46,7 @@ default all: small trees of queues are drawn, and the scheduler's arithmetic div
   fairopt audit --scheduler kai
   fairopt audit --scheduler yunikorn --property keeps-guarantees --json
   fairopt audit most-tasks --save found.json
-  fairopt replay found.json"""
+  fairopt replay found.json""".format(properties=", ".join(MEANING))
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
 The exit code is 1 if a counterexample no longer refutes its property.
@@ -75,9 +74,6 @@ def audit(
     ] = None,
     positive: Annotated[
         bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
-    ] = False,
-    boosting_only: Annotated[
-        bool, typer.Option("--boosting-only", help="Only misreports that overstate demands.")
     ] = False,
     condition: Annotated[
         list[str] | None,
@@ -107,7 +103,7 @@ def audit(
     files.check_output(save, (".json",))
     if (policy is None) == (scheduler is None):
         raise InvalidBlock("give either a policy, such as drf, or a scheduler, such as --scheduler kai")
-    conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
+    conditions = condition or ()
     of_instances: dict[str, Any] = {
         "share": None if share is None else named_share(share),
         "positive": positive,
@@ -163,8 +159,8 @@ def _scheduler(name: str) -> Any:
             raise extensions.missing(f"--scheduler {name}")
         raise InvalidBlock(f"--scheduler {name!r} is not known; {nearest(name, known)}")
     try:
-        found = known[name].load()
-        made = found() if isinstance(found, type) else found
+        loaded = known[name].load()
+        made = loaded() if isinstance(loaded, type) else loaded
         if not callable(getattr(made, "audit", None)):
             raise TypeError("it has no audit")
         return made
@@ -190,14 +186,14 @@ def replay_file(
     """Check saved counterexamples again."""
     with working(f"replay of {file}"):
         compared = None if share is None else named_share(share)
-        found = replay(file, None if policy is None else named_policy(policy), compared)
+        replayed = replay(file, None if policy is None else named_policy(policy), compared)
     if as_json:
-        show_json("fairopt.replay/1", {"counterexamples": [one.to_dict() for one in found]})
+        show_json("fairopt.replay/1", {"counterexamples": [one.to_dict() for one in replayed]})
     else:
         console = console_for()
-        for one in found:
+        for one in replayed:
             console.print(str(one), markup=False, soft_wrap=True)
-        if not found:
+        if not replayed:
             console.print("the audit refuted no property")
-    if not all(one.refutes for one in found):
+    if not all(one.refutes for one in replayed):
         raise typer.Exit(NOT_CERTIFIED)

@@ -119,43 +119,41 @@ def buy(
         answer = mechanism.allocate(instance, **accepted(mechanism, **options))
         del options["time_limit"]  # the clock has the rest of it
         more: dict[str, Any] = {"lead": leading(answer, lead), "new": new, "prices": prices, **options}
-        found = purchases(answer, costs, clock, asked=as_given.task_limits, **more)
-    names = _names(found.resources, instance)
-    advice = advised(found.resources, instance, costs is not None, found.lead, names) if found.resources else NOTHING
+        bought = purchases(answer, costs, clock, asked=as_given.task_limits, **more)
+    names = _names(bought.resources, instance)
+    advice = advised(bought.resources, instance, costs is not None, bought.lead, names) if bought.resources else NOTHING
     if as_json:
-        about = {"policy": name, "blocks": repr(mechanism), "advice": advice, "lead": found.lead}
-        plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in found.resources]
-        servers = [asdict(row) for row in found.servers]
-        others = {"servers": servers, "idle": found.idle, "no_derivatives": found.no_derivatives}
+        about = {"policy": name, "blocks": repr(mechanism), "advice": advice, "lead": bought.lead}
+        plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in bought.resources]
+        servers = [asdict(row) for row in bought.servers]
+        others = {"servers": servers, "idle": bought.idle, "no_derivatives": bought.no_derivatives}
         show_json("fairopt.purchases/1", {**about, "purchases": plain, **others})
     else:
-        say(_order(found, answer, lead is None))
-        for table in (_servers(found), _resources(found, names, costs is not None)):
+        say(_order(bought, answer, lead is None))
+        for table in (_servers(bought), _resources(bought, names, costs is not None)):
             if table.first.cells:
                 console_for().print(table)
-        for line in _remarks(found, names):
+        for line in _remarks(bought, names):
             say(line, style="dim")
         merged = " A unit is added to a row of identical servers together, not to each of them."
-        for line in _best_server(found):
-            say(line)
         say(advice + merged * bool((instance.counts > 1).any()))
     if plot is not None:
-        rows = [replace(row, name=names[row.name]) for row in found.resources]
-        files.write_picture(bars(rows, name, costs is not None, lead=found.lead).figure, plot)
+        rows = [replace(row, name=names[row.name]) for row in bought.resources]
+        files.write_picture(bars(rows, name, costs is not None, lead=bought.lead).figure, plot)
         written(plot)
 
 
 def _new_server(text: str, k: int) -> NewServer:
     """A server from its capacities as text, the k-th that is given."""
-    words, found = text.replace(",", " ").split(), dict[str, str]()
+    words, amounts = text.replace(",", " ").split(), dict[str, str]()
     for word in words:
         name, _, value = word.rpartition("=")
-        if not name or name in found:
+        if not name or name in amounts:
             raise InvalidBlock(f"--server {text!r}: give each resource once, such as 'cpu=96 memory=768 gpu=8'")
-        found[name] = value
-    name, like = found.pop("name", "new server" + f" {k + 1}" * (k > 0)), found.pop("like", None)
+        amounts[name] = value
+    name, like = amounts.pop("name", "new server" + f" {k + 1}" * (k > 0)), amounts.pop("like", None)
     numbers = {}
-    for resource, value in found.items():
+    for resource, value in amounts.items():
         try:
             numbers[resource] = float(value)
         except ValueError:
@@ -280,22 +278,3 @@ def _remarks(found: Purchases, names: Mapping[str, str]) -> Iterator[str]:
         yield "Some ranges are unknown for lack of time; give a larger --time-limit."
     if instance.limits:
         yield "Limits on what teams take together stay as they are: where these bind, more brings nothing."
-
-
-def _best_server(found: Purchases) -> Iterator[str]:
-    """The best server, in a sentence."""
-    instance = found.allocation.instance
-    best = next((row for row in found.servers if not row.reason), None)
-    if best is None or best.rate <= 0:
-        return
-    gain = f"{best.tasks:,.4g} tasks"
-    if found.lead is not None:
-        gain = f"{best.lead_units:,.4g} {without_vendor([found.lead])[0]} more in use ({gain})"
-    name = f"One {best.server}"
-    if best.servers:
-        s = instance.servers.index(best.server)
-        kind = server_kinds(instance)[s]
-        name = f"One more server like {server_names(instance)[s]}" + f" ({kind})" * bool(kind)
-    cost = f" for {best.cost:,.6g}" if best.cost is not None else ""
-    less = f", fewer tasks for {some(best.losers, NAMED)}" if best.losers else ""
-    yield f"{name} brings {gain}{cost}{less}."

@@ -33,12 +33,12 @@ def claims(
     as_json: AsJson = False,
 ) -> None:
     """List the claims."""
-    found = literature.claims(paper)
+    chosen = literature.claims(paper)
     if as_json:
-        show_json("fairopt.claims/1", {"claims": [claim.to_dict() for claim in found]})
+        show_json("fairopt.claims/1", {"claims": [claim.to_dict() for claim in chosen]})
         return
     console = console_for()
-    for part in literature.tables(found, reasons=paper is not None):
+    for part in literature.tables(chosen, reasons=paper is not None):
         console.print(part)
         console.print("")
-    console.print(literature.summary(found), markup=False)
+    console.print(literature.summary(chosen), markup=False)

@@ -45,8 +45,8 @@ Tables of more than 40 lines are summarised in one, by team or user, and the las
 where the output goes to a file or another program: --all shows all. --out and --json always have everything.
 
 --fail-if-below is for jobs of CI: the exit code is 4 if a team that waits holds too little, and messages name it. \
---metrics writes numbers of the answer for programs that collect them, in formats that other packages bring, such as \
-.prom for Prometheus.
+--metrics writes numbers of the answer for programs that collect them, in formats that other packages bring: \
+fairopt-clusters writes .prom for Prometheus.
 
 \b
 [bold]Examples[/]
@@ -59,9 +59,8 @@ where the output goes to a file or another program: --all shows all. --out and -
   fairopt solve cluster/ --policy drf --integral
   fairopt solve cluster/ --policy drf --exact
   fairopt solve now.json --all
-  fairopt solve now.json --metrics fairopt.prom --fail-if-below 0.8
-  fairopt solve net.gml --demands demands.csv
-  fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
+  fairopt solve now.json --fail-if-below 0.8
+  fairopt solve net.gml --demands demands.csv"""
 COMPARE = """Compare policies on one cluster.
 
 If a policy has no certified answer, its row gives the reason, and the exit code is 1.
@@ -69,16 +68,14 @@ If a policy has no certified answer, its row gives the reason, and the exit code
 If a team has several users, further tables show the dominant share of each team, its tasks and its units of the \
 most used resource; --json has all resources.
 
-If servers have types (the column "type" of servers.csv; the GPU model in openb), further tables show tasks and use of \
-each resource by type, and --plot-types draws them.
+If servers have types (the column "type" of servers.csv), further tables show tasks and use of each resource by type, \
+and 'fairopt plot --kind types' draws them.
 
 \b
 [bold]Examples[/]
   fairopt compare cluster/ --policy drf --policy 2df --policy most-tasks
   fairopt compare cluster/ -p drf -p fds:alpha=1 -p nash --plot shares.png
-  fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
-  fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
-  fairopt compare openb/ -p drf -p most-tasks --plot-types types.png"""
+  fairopt compare cluster/ -p drf -p my_notions.py:MINE --json"""
 POLICIES = """List the named policies, and show how to write your own.
 
 \b
@@ -158,12 +155,12 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
 
     The default, and ``hdrf`` without parameters, are over all labels of the instance.
     """
-    found = None if text is None or text.strip() == OF_TEAMS else named_policy(text)
+    of_text = None if text is None or text.strip() == OF_TEAMS else named_policy(text)
     more = [named_constraint(one) for one in constraints or ()]
 
     def of(instance: Instance) -> Any:
-        if found is not None:
-            mechanism = found
+        if of_text is not None:
+            mechanism = of_text
         elif text is None and on_network(instance):
             mechanism = networks.MAX_MIN
         elif text is not None or instance.teams.mixed:
@@ -317,19 +314,12 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the shares of each resource by user or team to a .png, .pdf or .svg file.")
     ] = None,
-    plot_types: Annotated[
-        Path | None,
-        typer.Option(help="Draw tasks and use of each resource by server type to a .png, .pdf or .svg file."),
-    ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the table as .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies on one cluster."""
     files.check_output(out, files.COMPARISONS, source.path)
-    for picture in (plot, plot_types):
-        files.check_output(picture, files.PICTURES)
-    if plot is not None and plot == plot_types:
-        raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
+    files.check_output(plot, files.PICTURES)
     of = asked(policy, constraint, how.solver)
     instance = source.read()
     chosen = of(instance)
@@ -355,7 +345,6 @@ def compare(
             outputs[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
             outputs[plot] = lambda path: files.write_picture(result.plot(), path)
-            outputs[plot_types] = lambda path: files.write_picture(result.plot("types"), path)
         for path, write in outputs.items():
             if path is not None:
                 with working(f"writing {path}"):

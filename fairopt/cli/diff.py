@@ -46,13 +46,13 @@ def diff(
     own = None if policy is None else named_policy(policy)
     with working("comparing answers"):
         answers = [Allocation.load(path, own) for path in (old, new)]
-        found = difference(*answers, time_limit=time_limit)
+        differences = difference(*answers, time_limit=time_limit)
     if as_json:
-        show_json(report.FORMAT, found.to_dict())
+        show_json(report.FORMAT, differences.to_dict())
     else:
-        for table in report.diff_tables(found):
+        for table in report.diff_tables(differences):
             console_for().print(table)
-        for line in report.certificates(found):
+        for line in report.certificates(differences):
             say(line)
-        for line in found.sentences:
+        for line in differences.sentences:
             say(sentence(line))

@@ -342,7 +342,7 @@ def with_options_of_jobs(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> Any:
-        options = {name: found for name in kinds if (found := _as_given(name, given.pop(name))) is not None}
+        options = {name: value for name in kinds if (value := _as_given(name, given.pop(name))) is not None}
         return command(*arguments, **given, options=options)
 
     parameters = [one for one in signature.parameters.values() if one.name != "options"]
@@ -417,8 +417,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         options = {name: given.pop(name) for name in _OPTIONS if name not in own}
         changes = {name: options.pop(name) for name in _CHANGES if name not in own}
         options["labels"] = options.pop("teams")
-        found = {name: _as_given(name, value) for name, value in options.items()}
-        asked = {name: value for name, value in found.items() if value is not None}
+        values = {name: _as_given(name, value) for name, value in options.items()}
+        asked = {name: value for name, value in values.items() if value is not None}
         source = None if input is None else Source(input, asked, **changes)
         if how is not None:
             given[how] = Solving(**{one.name: given.pop(one.name) for one in (*solving, *last)})

@@ -47,10 +47,10 @@ def library(
         else:
             console_for().print(case)
         return
-    found = known.tagged(*tag or ())
+    cases = known.tagged(*tag or ())
     if as_json:
-        show_json("fairopt.library/1", {"cases": [case.to_entry() for case in found.values()]})
+        show_json("fairopt.library/1", {"cases": [case.to_entry() for case in cases.values()]})
         return
-    console_for().print(found)
-    say(f"Tags: {', '.join(f'{tag} ({count})' for tag, count in found.tags.items())}")
+    console_for().print(cases)
+    say(f"Tags: {', '.join(f'{tag} ({count})' for tag, count in cases.tags.items())}")
     say("Families of any size: " + ", ".join(known.families()) + " (fo.datasets.library().family)")

@@ -89,13 +89,13 @@ def prefer(
             if not surveys:
                 raise
             break
-    found = {question: _found(survey) for question, survey in surveys.items()}
+    of_questions = {question: _found(survey) for question, survey in surveys.items()}
     tau, points = np.array(list(consistency(surveys).values())).T
     together = {"explained": (points > 0).mean(), "tau": np.nanmean(tau) if np.isfinite(tau).any() else None}
     if as_json:
-        show_json("fairopt.preferences/1", {"questions": found, "all_questions": together})
+        show_json("fairopt.preferences/1", {"questions": of_questions, "all_questions": together})
     else:
-        console_for().print(_table(found))
+        console_for().print(_table(of_questions))
         say(LEGEND, style="dim")
         if len(surveys) > 1:
             share, mean = percents([together["explained"]])[0], numbers([together["tau"]])[0]

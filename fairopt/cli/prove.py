@@ -67,15 +67,15 @@ def prove(
     known: list[Proof] = []
 
     def show() -> None:
-        found = ProofReport.of(known) if property is None else known[0] if known else None
-        if found is None:
+        shown = ProofReport.of(known) if property is None else known[0] if known else None
+        if shown is None:
             return
         if as_json:
             show_json("fairopt.proofs/1", ProofReport.of(known).to_dict())
-        elif isinstance(found, ProofReport):
-            console_for().print(found)
+        elif isinstance(shown, ProofReport):
+            console_for().print(shown)
         else:
-            typer.echo(f"{found.mechanism}: {found}")
+            typer.echo(f"{shown.mechanism}: {shown}")
 
     def interrupted() -> None:
         show()

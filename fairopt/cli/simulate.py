@@ -66,7 +66,7 @@ durations seconds; in the traces times are seconds.
 [bold]Examples[/]
   fairopt simulate jobs.csv --servers cluster/ -p drf -p hdrf -p fcfs -p easy
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
-  fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
+  fairopt simulate jobs.csv --servers now/ -p drf --usage decayed:half_life=3600 --json
   fairopt simulate jobs.csv --servers now/ -p drf --usage kueue:half_life=86400
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
@@ -114,17 +114,12 @@ def replay_jobs(
     on_misfit: Annotated[
         str, typer.Option(help="If the first task in line fits nowhere: 'skip' tries the next one, 'stop' waits.")
     ] = "skip",
-    half_life: Annotated[
-        float | None,
-        typer.Option(metavar="TIME", help="Compare averages of past shares; weights of the past halve in this time."),
-    ] = None,
     usage: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="What max-min policies remember: 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
-            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'. "
-            "Not beside --half-life.",
+            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'.",
         ),
     ] = None,
     compress: Annotated[
@@ -177,8 +172,6 @@ def replay_jobs(
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
-    if half_life is not None and usage is not None:
-        raise InvalidBlock("--half-life TIME means --usage decayed:half_life=TIME; leave one of the two out")
     remembered = None if usage is None else named_usage(usage)
     check_unit(time_unit)
     check_threshold(threshold)
@@ -225,7 +218,7 @@ def replay_jobs(
             of_teams = known if weights is None else weights
             schedulers[name] = HierarchicalScheduler(cluster, of_teams, placement=placement)
         else:
-            past: dict[str, Any] = {"half_life": half_life, "usage": remembered} if order == "share" else {}
+            past: dict[str, Any] = {"usage": remembered} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
     runs: dict[str, Timeline] = {}
 
@@ -306,19 +299,19 @@ def _rule(text: str) -> _Rule:
         return _Rule("FCFS", DominantShare(), "arrival")
     if text.strip().lower() == BACKFILL:
         return _Rule("EASY", DominantShare(), BACKFILL)
-    found = named_policy(text)
-    if isinstance(found, HDRF):
-        if found.by != ("team",):
-            raise InvalidBlock(f"policy {text!r} has the labels {found.by!r}, and jobs have a team only; leave by out")
-        return _HDRF._replace(weights=found.weights)
-    if not isinstance(found, Policy):
+    policy = named_policy(text)
+    if isinstance(policy, HDRF):
+        if policy.by != ("team",):
+            raise InvalidBlock(f"policy {text!r} has the labels {policy.by!r}, and jobs have a team only; leave by out")
+        return _HDRF._replace(weights=policy.weights)
+    if not isinstance(policy, Policy):
         problem = "is not an objective of shares"
-    elif found.constraints:
+    elif policy.constraints:
         problem = "has constraints, which a replay task by task cannot keep"
-    elif (term := only_term(found.objective)) is not None and term.is_smallest:
-        return _Rule(label(found), term.share, "share")
+    elif (term := only_term(policy.objective)) is not None and term.is_smallest:
+        return _Rule(label(policy), term.share, "share")
     else:
-        problem = f"maximises {found.objective}, which is not a max-min objective of one share"
+        problem = f"maximises {policy.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(
         f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or hdrf, {FIRST_COME} or {BACKFILL}"

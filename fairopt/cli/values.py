@@ -31,9 +31,9 @@ def typed_values(option: str, text: str, words: bool = False) -> list[bool | int
             f"{option} {text}: give from:to:count with 1 to {MAX_NUMBERS:,} numbers, such as 0:10:41, "
             f"or numbers{or_words} separated by commas, such as 0.5,1,2"
         ) from None
-    found = np.linspace(start, stop, many)
-    found[np.abs(found) < 1e-12 * np.abs(found).max()] = 0.0
-    return [int(v) for v in found] if (found == np.round(found)).all() else found.tolist()
+    values = np.linspace(start, stop, many)
+    values[np.abs(values) < 1e-12 * np.abs(values).max()] = 0.0
+    return [int(v) for v in values] if (values == np.round(values)).all() else values.tolist()
 
 
 def _value(word: str, words: bool) -> bool | int | float | str:

@@ -92,20 +92,22 @@ def verify(
     if vipr is not None and len({path.stem for path in paths or ()}) < len(paths or ()):
         raise typer.BadParameter("--vipr names a folder after each file, and two files have one name")
     instance = None if source is None else source.read()
-    found: dict[str, Verification] = {}
+    verifications: dict[str, Verification] = {}
     for path in paths or ():
         with working(str(path), verbose=False):
             path = path if upgrade is None else reading.upgrade(path, upgrade)
-            found[str(path)] = reading.verify(path, instance, time_limit=time_limit)
+            verifications[str(path)] = reading.verify(path, instance, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths or ()) > 1 else ""
-            console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
-        if vipr is not None and found[str(path)].ok:
+            console_for().print(f"{name}{verifications[str(path)]}", markup=False, soft_wrap=True)
+        if vipr is not None and verifications[str(path)].ok:
             with working(str(path), verbose=False):
                 made = written(Allocation.load(path), vipr / path.stem, path.name, time_limit)
             if not as_json:
                 console_for().print(f"{path}: {made}", markup=False, soft_wrap=True)
     if as_json and paths:
-        show_json("fairopt.verifications/1", {"files": [{"file": name} | asdict(one) for name, one in found.items()]})
-    if not all(one.ok for one in found.values()):
+        show_json(
+            "fairopt.verifications/1", {"files": [{"file": name} | asdict(one) for name, one in verifications.items()]}
+        )
+    if not all(one.ok for one in verifications.values()):
         raise typer.Exit(1)

@@ -109,23 +109,23 @@ def what_if(
     before, after = (source.fitted(source.limited(one.pooled() if source.pooled else one)) for one in (given, other))
     ((name, mechanism),) = chosen(before).items()
     with working(name, how.verbose):
-        found = answered(mechanism, before, after, **how.options, integral=integral)
+        answers = answered(mechanism, before, after, **how.options, integral=integral)
     if as_json:
-        show_json(report.FORMAT, found.to_dict())
+        show_json(report.FORMAT, answers.to_dict())
     else:
-        say(f"What if: {sentence('; '.join(found.changes))}", style="bold")
-        for table in report.what_if_tables(found):
+        say(f"What if: {sentence('; '.join(answers.changes))}", style="bold")
+        for table in report.what_if_tables(answers):
             console_for().print(table)
-        for line in report.certificates(found):
+        for line in report.certificates(answers):
             say(line)
-        for line in found.sentences:
-            say(sentence(line), style="yellow" if line in found.warnings else "")
+        for line in answers.sentences:
+            say(sentence(line), style="yellow" if line in answers.warnings else "")
     if out is not None and out.suffix.lower() == ".json":  # after the answer is shown, in case it cannot be written
-        write_whole(out, files.as_json(found.to_dict()) + "\n")
+        write_whole(out, files.as_json(answers.to_dict()) + "\n")
     elif out is not None:
-        columns = report.columns_by(found, "user")
+        columns = report.columns_by(answers, "user")
         write_whole(out, csv_lines(columns, zip(*columns.values(), strict=True)))
     if plot is not None:
-        files.write_picture(found.plot().figure, plot)
+        files.write_picture(answers.plot().figure, plot)
     for path in (out, plot):
         written(path)

@@ -157,10 +157,10 @@ class ActiveSet:
         p, goal = np.zeros(len(goal)), goal[self.binding.rows]
         # the tie selects one of several minimisers
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
-        found = self.optimal.least(goal + tie * np.linspace(1, 2, len(goal)))
-        if found is None or not np.isfinite(found[0]):
+        optimum = self.optimal.least(goal + tie * np.linspace(1, 2, len(goal)))
+        if optimum is None or not np.isfinite(optimum[0]):
             raise _NoDerivative(NO_OPTIMUM)
-        p[self.binding.rows] = found[1] * self.whole
+        p[self.binding.rows] = optimum[1] * self.whole
         return p
 
     def _with_limits(self, x: Float, p: Float) -> State:
@@ -302,17 +302,17 @@ class ActiveSet:
         active, near = kept
         other = ActiveSet(Pairs(instance), term, c)
         start = State(near.x, 0 * near.p, 0 * near.nu)  # equations are linear in multipliers
-        found = other.newton(active, start, Clock(None))
-        if found is None:
+        solution = other.newton(active, start, Clock(None))
+        if solution is None:
             return None
-        marginal = other.marginal(np.maximum(found.x, 0.0))[0]
-        for part in (found.x, found.p, found.nu / np.where(marginal > 0, marginal, 1.0)):
+        marginal = other.marginal(np.maximum(solution.x, 0.0))[0]
+        for part in (solution.x, solution.p, solution.nu / np.where(marginal > 0, marginal, 1.0)):
             if part.min(initial=0.0) < -NOISE * max(np.abs(part).max(initial=0.0), TINY):
                 return None
-        cost = other._relative_cost(found, marginal)
-        fits = (other.loads @ found.x <= 1 + NOISE).all()
-        below = (other.pairs.sum(found.x) <= other.limits * (1 + NOISE)).all()
-        return (active, found) if fits and below and (cost >= 1 - NOISE).all() else None
+        cost = other._relative_cost(solution, marginal)
+        fits = (other.loads @ solution.x <= 1 + NOISE).all()
+        below = (other.pairs.sum(solution.x) <= other.limits * (1 + NOISE)).all()
+        return (active, solution) if fits and below and (cost >= 1 - NOISE).all() else None
 
 
 def _active_at(optimum: Optimum) -> Active:

@@ -144,10 +144,10 @@ class _Rates:
         self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
-            found = self._level(float(level))
-            if found is None:
+            rates = self._level(float(level))
+            if rates is None:
                 return None
-            decided[float(level)] = found
+            decided[float(level)] = rates
         others = ~np.isin(key, list(decided))  # must be at a bound, or unable to run tasks
         if not self.first and not (self.optimum.high | self.optimum.low | self.cannot_run)[others].all():
             return None
@@ -165,8 +165,8 @@ class _Rates:
         for k, column in enumerate(columns):
             goal = np.zeros(len(units))
             goal[k] = -1.0  # the largest price: infinite if lower bounds alone need the capacity
-            found = optimal.least(goal)
-            self.blocked[d + column] = found is not None and np.isneginf(found[0])
+            least = optimal.least(goal)
+            self.blocked[d + column] = least is not None and np.isneginf(least[0])
 
     def _all_levels(self, decided: dict[float, tuple[Float, Float]]) -> list[LevelDerivative]:
         """All levels, with the derivatives of the decided ones."""
@@ -200,10 +200,10 @@ class _Rates:
         fixed = np.zeros(len(here), dtype=bool)
         for columns, users in self._independent_groups(open_to, part):
             if (here & users).any():
-                found = self._component(columns, level, here & users, before & users, users)
-                if found is None:
+                component = self._component(columns, level, here & users, before & users, users)
+                if component is None:
                     return None
-                fixed |= found
+                fixed |= component
         remaining = here & ~fixed
         limited = remaining & (optimum.high | self.cannot_run)
         if not (self.first or (limited == remaining).all()) or not (fixed | limited).any():
@@ -266,10 +266,10 @@ class _Rates:
         if not self._pays(conditions, optimal, now):
             return fixed
         for column in np.flatnonzero(goals.any(axis=0)):
-            found = self._split_level(conditions, optimal, now, goals[:, column])
-            if found is None:
+            rates = self._split_level(conditions, optimal, now, goals[:, column])
+            if rates is None:
                 return None if not self.first else np.zeros(len(here), dtype=bool)
-            self.rises[now, column] = found
+            self.rises[now, column] = rates
         return fixed
 
     def _optimal_multipliers(self, conditions: Conditions, users: Indices, rays: Float | None = None) -> MultiplierSet:
@@ -280,8 +280,8 @@ class _Rates:
         if not conditions.high[users].all():
             return True
         own = conditions.rows_of(conditions.main[users]).sum(axis=1)
-        found = optimal.least(-own)
-        return found is None or found[0] < -POSITIVE * float(np.abs(own).max(initial=0.0))
+        optimum = optimal.least(-own)
+        return optimum is None or optimum[0] < -POSITIVE * float(np.abs(own).max(initial=0.0))
 
     def _split_level(self, conditions: Conditions, optimal: MultiplierSet, users: Indices, goal: Float) -> Float | None:
         """Rates of the users of a level; those fixed first have the smallest."""
@@ -292,13 +292,13 @@ class _Rates:
             if not open_to.all():
                 optimal = self._optimal_multipliers(conditions, users[open_to])
             before = optimal.programs
-            found = optimal.least(goal)
+            optimum = optimal.least(goal)
             self.programs += optimal.programs - before
             if self.programs > MOST_PROGRAMS:
                 raise _NoDerivative
-            if found is None:
+            if optimum is None:
                 return None
-            rise, theta = found
+            rise, theta = optimum
             if self.first or np.isneginf(rise):
                 rates[open_to] = rise
                 return rates

@@ -89,13 +89,13 @@ class Pool:
     def rates(self, change: Change) -> tuple[Float, Indices]:
         """Rates of tasks along a change, and what fixes each user."""
         speed = self.flow.speed * (change.log_w - change.log_c)
-        found = fill(self.flow, self.limits, PoolData(speed, change.demand, change.capacity.sum(axis=0)))
-        return found.rates, found.cause
+        filling = fill(self.flow, self.limits, PoolData(speed, change.demand, change.capacity.sum(axis=0)))
+        return filling.rates, filling.cause
 
     def stays(self, instance: Instance, term: Term, c: Float, kept: Indices) -> Indices | None:
         """What fixes each user of another instance, if it is the same; otherwise None."""
-        found = fill(PoolData(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
-        return kept if (found.cause == kept).all() else None
+        filling = fill(PoolData(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
+        return kept if (filling.cause == kept).all() else None
 
 
 class OptimalLevels:

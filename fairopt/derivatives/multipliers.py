@@ -272,11 +272,11 @@ class MultiplierSet:
             return float(goal @ theta), theta
         while self.slack < len(SLACKS):
             for box in BOXES:  # the second only where the first binds
-                found = self._program(along, SLACKS[self.slack], box)
-                if found is not None and (found[1] or box == BOXES[-1]):
-                    self.points += [found[0]] if found[1] else []
-                    value = float(goal @ found[0])
-                    return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), found[0]
+                point = self._program(along, SLACKS[self.slack], box)
+                if point is not None and (point[1] or box == BOXES[-1]):
+                    self.points += [point[0]] if point[1] else []
+                    value = float(goal @ point[0])
+                    return (-np.inf if value < -FAR * np.abs(goal).max(initial=0.0) else value), point[0]
             self.slack += 1
         return None
 
@@ -290,12 +290,12 @@ class MultiplierSet:
             rows = np.vstack([np.eye(len(self.theta))[unsigned], *self.cuts.values()])
             sides = np.concatenate([np.zeros(int(unsigned.sum())), self.cut_sides]) - rows @ self.theta - slack
             self.programs += 1
-            found: Any = optimize.linprog(  # type: ignore[call-overload]
+            solution: Any = optimize.linprog(  # type: ignore[call-overload]
                 along, -(rows @ self.null_space), -sides, bounds=(-box, box), method="highs", options=TIGHT
             )
-            if found.x is None:
+            if solution.x is None:
                 return None
-            theta = self.theta + self.null_space @ found.x
+            theta = self.theta + self.null_space @ solution.x
             theta = np.where(unsigned, np.maximum(theta, 0.0), theta)  # below 0 by the slack at most
             before = len(self.cuts)
             # rows that HiGHS has hold to the slack; the others are judged at twice that
@@ -304,7 +304,7 @@ class MultiplierSet:
                     self.cuts[name] = row
                     self.cut_sides.append(side)
             if len(self.cuts) == before:
-                box_multipliers = np.abs(found.upper.marginals) + np.abs(found.lower.marginals)
+                box_multipliers = np.abs(solution.upper.marginals) + np.abs(solution.lower.marginals)
                 return theta, float(box_multipliers.max(initial=0.0)) <= RANK
         return None
 
@@ -396,10 +396,10 @@ def _basis(columns: Float) -> Float:
 
 def _largest(values: Float, above: float) -> Indices:
     """Indices of the largest values above a bound, at most `AT_ONCE`."""
-    found = np.flatnonzero(values > above)
-    if len(found) > AT_ONCE:
-        found = found[np.argpartition(-values[found], AT_ONCE)[:AT_ONCE]]
-    return found
+    above_bound = np.flatnonzero(values > above)
+    if len(above_bound) > AT_ONCE:
+        above_bound = above_bound[np.argpartition(-values[above_bound], AT_ONCE)[:AT_ONCE]]
+    return above_bound
 
 
 def is_sparse(matrix: Any) -> bool:

@@ -259,13 +259,13 @@ def log_marginal_utilities(objective: Objective, optimum: Optimum) -> tuple[Floa
 
 def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
     """`Share.elasticities`; `OutOfDomain` if they are not known, as for user-defined shares."""
-    found = share.elasticities(instance) if is_ours(share) else None
-    if found is None:
+    known = share.elasticities(instance) if is_ours(share) else None
+    if known is None:
         raise OutOfDomain(
             f"it is not known how {share} changes with capacities and demands; use held=True for derivatives with "
             "fixed coefficients"
         )
-    return found
+    return known
 
 
 def first_tier(allocation: Allocation) -> Any:
@@ -296,7 +296,7 @@ class OptimalityConditions:
 
     def rank(self, terms: Sequence[Term], unit: float) -> list[Ties]:
         """Add the ranked terms, times a unit, and return their ties."""
-        ties = [found for term in terms for found in self._rank(term, unit)]
+        ties = [tie for term in terms for tie in self._rank(term, unit)]
         self.separate_bounds()
         return ties
 

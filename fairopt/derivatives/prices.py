@@ -93,11 +93,11 @@ def prices(allocation: Allocation) -> Prices | None:
             nothing = np.zeros(allocation.instance.capacities.shape)
             return Prices(nothing, nothing)
         try:
-            found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
+            sides = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
         except _NoDerivative:
-            found = _of_evidence(optimum)  # one point of the set, shown on both sides if it satisfies the conditions
-        if found is not None:
-            right, left, log_factor = found
+            sides = _of_evidence(optimum)  # one point of the set, shown on both sides if it satisfies the conditions
+        if sides is not None:
+            right, left, log_factor = sides
             return Prices(optimum.shown(right), optimum.shown(left), log_factor)
     return None
 
@@ -118,14 +118,14 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
         if optimum.program.empty:
             return ()
         try:
-            found = level_derivatives(optimum)
+            of_levels = level_derivatives(optimum)
         except _NoDerivative:
             return None
-        if found is not None:
+        if of_levels is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
             nothing.setflags(write=False)  # shared by all levels that only limits fix
             levels: list[LevelPrices] = []
-            for h in found:
+            for h in of_levels:
                 least = -np.inf if levels else 0.0  # the first level never falls as capacity grows, later ones may
                 sides = (nothing if x is None else optimum.shown(np.maximum(x, least)) for x in (h.right, h.left))
                 levels.append(LevelPrices(h.level, tuple(labels[j] for j in h.users), *sides))
@@ -139,13 +139,13 @@ def share_prices(allocation: Allocation) -> Float | None:
 
     None if `prices` is; `InvalidBlock` if the objective's value corresponds to no share.
     """
-    found = prices(allocation)
-    if found is None:
+    both = prices(allocation)
+    if both is None:
         return None
     term = first_term(allocation) if _decides_tasks(allocation) else None
     optimum = None if term is None or term.share is None else Optimum(allocation, TIES[0])
     if optimum is not None and optimum.program.empty:
-        return found.right
+        return both.right
     slope = None
     if optimum is not None and term is not None and term.kind.is_known:
         slope = term.kind.log_share_slope(optimum.log_levels(term.share), optimum.point.weights)
@@ -154,7 +154,7 @@ def share_prices(allocation: Allocation) -> Float | None:
             f"no share corresponds to the value of {first_tier(allocation)}: share_prices need a single objective of "
             "fairopt that decides tasks; use prices, in units of the objective, or allocate by one of its parts"
         )
-    return found.times(slope - float(np.log(term.factor)))[0]
+    return both.times(slope - float(np.log(term.factor)))[0]
 
 
 def _of_users(allocation: Allocation) -> bool:
@@ -172,11 +172,11 @@ def _decides_tasks(allocation: Allocation) -> bool:
 
 def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
     """As `_of_value`, of the smallest share per weight."""
-    found = level_derivatives(optimum, first=True)
-    if found is None:
+    levels = level_derivatives(optimum, first=True)
+    if levels is None:
         return None
     nothing = np.zeros(len(optimum.program.usable_rows))
-    right, left = (nothing if side is None else np.maximum(side, 0.0) for side in (found[0].right, found[0].left))
+    right, left = (nothing if side is None else np.maximum(side, 0.0) for side in (levels[0].right, levels[0].left))
     return right, left, float(np.log(optimum.program.term.factor))
 
 
@@ -195,10 +195,10 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
                 continue
             goal = np.zeros(len(optimal.theta))
             goal[k] = sign
-            found = optimal.least(goal)
-            if found is None:
+            least = optimal.least(goal)
+            if least is None:
                 return None
-            ends.append(sign * found[0])
+            ends.append(sign * least[0])
         right[row], left[row] = (max(end, 0.0) * scale[k] for end in ends)  # below 0 by slacks only
     return right, left, log_factor
 

@@ -1,14 +1,18 @@
 """Derivatives of an allocation by the data and by alpha, and which resource to buy next.
 
-Each is the rate of tasks along a change of one number of the data, and what follows from it: ``dx / dv`` of users'
-tasks, and by ``s = c x / w`` of shares and welfare, with ``d log c / d log v`` of the share itself
-(`Share.elasticities`) unless coefficients are held. Rates come from the active set of a smooth objective
-(`active_set`), water-filling or the prices of levels (`leximin`). Where the active set is about to change both sides
-differ.
+Each is the rate along a change of one number v of the data, to one side. With tasks x, coefficients c and weights w of
+the n users (n,), and levels ``z = c x / w``, the rates dx of tasks give those of levels and of the welfare,
+
+    dz  =  z (d log c - d log w) + c dx / w,      d log c  =  e dv / v,
+
+where e are the elasticities of the share (`Share.elasticities`), 0 if coefficients are held. Rates dx come from the
+active set of a smooth objective (`active_set`), water-filling or the prices of levels (`leximin`). Where the active set
+is about to change both sides differ, so that each is computed by itself.
 
 A range is how far a number may change until another set is active, found by solving at changed numbers: steps that
-triple, then bisection to 1e-9. Linear extrapolation would not do, as tasks are not linear in the data. Beyond 1e4 times
-a number rounding decides, and the range counts as infinite.
+triple, then bisection to 1e-9 (27 solves a range for alpha-fair pools of 6 users). Linear extrapolation would not do,
+as tasks are not linear in the data. Beyond 1e4 times a number rounding decides, and the range counts as infinite.
+Proofs: Propositions 13.3 to 13.5 (docs/methods/tradeoffs.md).
 """
 
 from __future__ import annotations
@@ -167,6 +171,7 @@ class Analysis:
                     except _NoDerivative as error:
                         moved, value = np.full(n, np.nan), np.nan
                         reason[at] = reason[at] or str(error)
+                    # the loss by one unit less is minus the rate of the change to less
                     tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
 
         def ranges(side: int) -> Float:
@@ -201,12 +206,14 @@ class Analysis:
             return np.take(values, self.optimum.classes, axis=axis)
         shape = (*values.shape[:axis], self.whole.n_users, *values.shape[axis + 1 :])
         out = np.full(shape, other, dtype=values.dtype)
-        out[(slice(None),) * axis + (self.part,)] = values
+        out[(slice(None),) * axis + (self.part,)] = values  # users of limit 0 have no tasks to change
         return out
 
     def _log_slopes(self, slopes: tuple[Float, Float], kind: str, at: Index, side: int) -> Float:
         """Derivatives of log c by the logarithm of one number that grows or shrinks."""
+        # slopes are of ratios that grow and that shrink: at a tie of ratios both differ
         up, down = slopes if side > 0 else slopes[::-1]
+        # a larger capacity makes the ratio d / C smaller
         if kind == "capacity":
             return -down[:, at[0], at[1]]
         out = np.zeros(len(up))
@@ -237,7 +244,7 @@ class Analysis:
             size = self._size(kind, at)
             if size == 0:
                 raise _NoDerivative(("the server has none of it: " if kind == "capacity" else "") + ZERO)
-            rates[kind][at] = side
+            rates[kind][at] = side  # one unit; log c changes by elasticities times side / size
             log_c = side / size * self._log_slopes(self.slopes, kind, at, side)
         log_w = rates["weight"] / self.instance.weights
         return Change(rates["capacity"], rates["demand"], log_c, log_w, float(side) if kind == "alpha" else 0.0)
@@ -265,11 +272,11 @@ class Analysis:
         # triple while the set stays, then bisect
         while good < FAR * size and (np.isinf(bad) or bad - good > 1e-9 * size):
             new = min(good + step, FAR * size) if np.isinf(bad) else (good + bad) / 2
-            found = self._stays(kind, at, side * new, kept)
-            if found is None:
+            same = self._stays(kind, at, side * new, kept)
+            if same is None:
                 bad = new
             else:
-                good, kept, step = new, found, 3 * step
+                good, kept, step = new, same, 3 * step
         return side * (good if np.isfinite(bad) else np.inf)
 
     def _stays(self, kind: str, at: Index, by: float, kept: Any) -> Any:
@@ -282,13 +289,15 @@ class Analysis:
                 else self.kernel.stays(self.instance, Term(1.0, Power(alpha), self.share), self.c, kept)
             )
         numbers = np.array(getattr(self.instance, KINDS[kind]), dtype=float)
+        # of identical servers all change alike, so that they stay one row
         numbers[at] += by / (self.instance.counts[at[0]] if kind == "capacity" else 1)
-        if not numbers[at] > 0:
+        if not numbers[at] > 0:  # at 0 other users compete, or nobody runs
             return None
         instance = self.instance.replace(**{KINDS[kind]: numbers})
         if self.held or kind == "weight":
             return self.kernel.stays(instance, self.smooth, self.c, kept)
         here, now = self._log_slopes(self.slopes, kind, at, 1 if by > 0 else -1), elasticities(self.share, instance)
+        # the share has kinks of its own: another ratio may be the largest there
         if ((self._log_slopes(now, kind, at, 1) != 0) != (here != 0)).any():
             return None
         return self.kernel.stays(instance, self.smooth, self.share.coefficients(instance), kept)
@@ -321,6 +330,7 @@ def _term(policy: Any, instance: Instance) -> tuple[Term, Objective]:
 def _welfare_rate(term: Term, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
     """The rate of a term in natural units, from those of shares per weight, weights and alpha."""
     if term.is_smallest:
+        # of several that are smallest together, the one that rises least is the smallest next
         return term.factor * float(dz[z <= z.min() * (1 + SAME)].min())
     return term.factor * term.kind.rate(z, w, dz, dw, d_alpha)
 
@@ -472,7 +482,7 @@ class Sensitivity:
         >>> [(p.resource, round(p.lead_units, 3)) for p in s.purchases(lead="cpu")]
         [('cpu', 1.0), ('memory', 0.0)]
         """
-        instance, found = self.allocation.instance, self.capacities
+        instance, by_capacity = self.allocation.instance, self.capacities
         leading = None if lead is None else instance.resource_index(whole_name(lead, instance.resources))
         checked = None if costs is None else checked_costs(costs, instance)
         room = instance.capacities * instance.counts[:, None]
@@ -483,10 +493,10 @@ class Sensitivity:
             resource = instance.resources[i]
             if checked is not None and resource not in checked:
                 continue
-            gain = float(found.total[s, i])
-            gain = 0.0 if abs(gain) * room[s, i] <= none else gain
-            losers = np.flatnonzero(found.tasks[:, s, i] * room[s, i] < -none)
-            more = None if leading is None else self._used(leading, found.tasks[:, s, i], float(room[s, i]))
+            gain = float(by_capacity.total[s, i])
+            gain = 0.0 if abs(gain) * room[s, i] <= none else gain  # noise would name a resource to buy
+            losers = np.flatnonzero(by_capacity.tasks[:, s, i] * room[s, i] < -none)
+            more = None if leading is None else self._used(leading, by_capacity.tasks[:, s, i], float(room[s, i]))
             rows.append(
                 Purchase(
                     _name(instance, s, i),
@@ -495,12 +505,12 @@ class Sensitivity:
                     units[i] or "unit",
                     float(self.allocation.leftover[s, i]),
                     gain,
-                    float(found.welfare[s, i]),
+                    float(by_capacity.welfare[s, i]),
                     gain * float(room[s, i]) / 100,
                     None if checked is None else gain / checked[resource],
-                    float(found.upper[s, i]),
+                    float(by_capacity.upper[s, i]),
                     tuple(instance.users[j] for j in losers),
-                    str(found.reason[s, i]),
+                    str(by_capacity.reason[s, i]),
                     lead_units=more,
                     lead_per_percent=None if more is None else more * float(room[s, i]) / 100,
                     lead_per_cost=None if more is None or checked is None else more / checked[resource],
@@ -688,7 +698,7 @@ def advised(
 ) -> str:
     """Advice on purchases, the best first; see `Sensitivity.advice`. ``names`` are other names of purchases."""
     names = names or {}
-    known = [row for row in rows if not row.reason]
+    known = [row for row in rows if not row.reason]  # the best first, as `Purchase.order` sorts
     if not known:
         return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
     what = "tasks" if lead is None else without_vendor([lead])[0]

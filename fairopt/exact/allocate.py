@@ -249,7 +249,7 @@ def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., Non
         entry: dict[str, Any]
         if tier.compared is None:
             tasks, entry = modelling.optimum(cluster, tier, clock, noted(str(objectives[k])))
-            entry |= {"rising": found} if (found := _rising(cluster, objectives[k], tasks, risen)) else {}
+            entry |= {"rising": rising} if (rising := _rising(cluster, objectives[k], tasks, risen)) else {}
         else:
             note = noted(str(objectives[k]))
             tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock, record=note)

@@ -376,15 +376,15 @@ def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, wi
     program = made.program
     start = [float(allocation.tasks_by_server[j, s]) for j, s in made.columns]
     start += [float(top) / 2 for top in program.top[len(start) :]]  # of t and d
-    found = enclose(program, start, width, absolute=made.sign != 0)
-    ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [found.lower, found.upper]
+    enclosure = enclose(program, start, width, absolute=made.sign != 0)
+    ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [enclosure.lower, enclosure.upper]
     if made.sign:  # of the logarithm of a measure
         ends = [made.sign * (made.sign * end).exp() for end in ends]  # increasing for both signs
     n, servers = allocation.instance.eligible.shape
     tasks = [[Fraction(0)] * servers for _ in range(n)]
-    for (j, s), x in zip(made.columns, found.point, strict=False):
+    for (j, s), x in zip(made.columns, enclosure.point, strict=False):
         tasks[j][s] = Fraction(int(x.p), int(x.q))
-    return ends, tuple(map(tuple, tasks)), found.width
+    return ends, tuple(map(tuple, tasks)), enclosure.width
 
 
 def _of_bundles(cluster: Cluster, policy: Any) -> Found:

@@ -87,15 +87,15 @@ class _Dominance:
     def bases(self, base: FairShareBase, s: int, i: int) -> dict[int, Rational]:
         """The positive bases of users for a resource of a server."""
         here, c = self.first[s], self.cluster.capacities[s][i]
-        found = {j: (max if k == i else min)(c / len(here), self.cluster.demands[j][s][i]) for j, k in here.items()}
-        found = {j: b for j, b in found.items() if b > 0}
-        held = sum(found.values())
+        betas = {j: (max if k == i else min)(c / len(here), self.cluster.demands[j][s][i]) for j, k in here.items()}
+        betas = {j: b for j, b in betas.items() if b > 0}
+        held = sum(betas.values())
         if base.growth == "equal" and 0 < held < c:
             for users in self.split(s, i):
-                members = [j for j in users if j in found]
-                more = (c - held) / held * total(found[j] for j in members)
-                found |= {j: found[j] + more / len(members) for j in members}
-        return found
+                members = [j for j in users if j in betas]
+                more = (c - held) / held * total(betas[j] for j in members)
+                betas |= {j: betas[j] + more / len(members) for j in members}
+        return betas
 
 
 class Group(NamedTuple):

@@ -91,8 +91,8 @@ class Cluster:
 
     def of_user(self, values: Any, name: str, default: Any) -> list[Rational | None]:
         """A parameter of a block by user; None for infinite numbers."""
-        found = self.instance.in_fractions.per_user(values, name, default)
-        return [None if v == float("inf") else as_rational(v) for v in found]
+        by_user = self.instance.in_fractions.per_user(values, name, default)
+        return [None if v == float("inf") else as_rational(v) for v in by_user]
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Rational] | None = None) -> Rational | None:
         """Tasks that a user could run alone on a server row; None if it needs nothing there."""
@@ -125,10 +125,13 @@ class Cluster:
     def between(self, share: Share) -> tuple[Table, Table]:
         """The share of one task by user and server, from below and from above; they differ where it is irrational."""
         if share not in self._coefficients:
-            found = share.enclosed(self.instance, self.width, self.as_floats)
-            below = [[as_rational(c.low) for c in row] for row in found]
-            same = all(c.low == c.high for row in found for c in row)
-            self._coefficients[share] = below, below if same else [[as_rational(c.high) for c in row] for row in found]
+            enclosed = share.enclosed(self.instance, self.width, self.as_floats)
+            below = [[as_rational(c.low) for c in row] for row in enclosed]
+            same = all(c.low == c.high for row in enclosed for c in row)
+            self._coefficients[share] = (
+                below,
+                below if same else [[as_rational(c.high) for c in row] for row in enclosed],
+            )
         return self._coefficients[share]
 
     def number(self, value: Any) -> Rational:

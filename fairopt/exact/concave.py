@@ -218,9 +218,9 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
                 break
             if at.products > close:
                 continue
-            found = at.bounds(absolute)
-            if found is not None and (best is None or found.width < best.width):
-                best = found
+            bounds = at.bounds(absolute)
+            if bounds is not None and (best is None or bounds.width < best.width):
+                best = bounds
             if best is not None and best.width <= width:
                 return best
             close *= 0.01  # bounds in fractions take longer than a step
@@ -435,8 +435,8 @@ class InteriorPoint:
         mu = self.mu
         zero_x, zero_w = [arb(0)] * self.n, [arb(0)] * m
         # predictor: to products of 0; how much it leaves of them chooses sigma
-        dx, ds, dw, dp, *_ = found = solve(zero_x, zero_w)
-        length = arb(min(1.0, self._longest(found)))
+        dx, ds, dw, dp, *_ = predictor = solve(zero_x, zero_w)
+        length = arb(min(1.0, self._longest(predictor)))
         pairs = [*zip(self.x, dx, self.s, ds, strict=True), *zip(self.w, dw, self.p, dp, strict=True)]
         left = sum(((a + length * b) * (c + length * d) for a, b, c, d in pairs), arb(0)) / len(pairs)
         sigma = min(max((left / mu) ** 3, arb(2) ** -60), arb(1))  # Mehrotra's cube
@@ -597,9 +597,9 @@ class Factors:
                 x[u] = x[u] - by * x[v]
         if left:
             # approximate: a step needs no proof, and rigorous radii would grow with it
-            found = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
+            solution = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
             for at, v in enumerate(left):
-                x[v] = found[at, 0]
+                x[v] = solution[at, 0]
         for v, entries, pivot in reversed(steps):
             x[v] = x[v] / pivot
             for u, by in entries:

@@ -279,8 +279,8 @@ class Factors:
         for k, j, pivot, row, _ in reversed(self.steps):
             value = left.get(k, self.zero)
             for other, entry in row:
-                if found := x.get(other):
-                    value = value - entry * found
+                if solved := x.get(other):
+                    value = value - entry * solved
             x[j] = value / pivot
         return x
 
@@ -300,8 +300,8 @@ class Factors:
         for k, _, _, _, below in reversed(self.steps):
             value = y.get(k, self.zero)
             for i, times in below:
-                if found := y.get(i):
-                    value = value - times * found
+                if multiplier := y.get(i):
+                    value = value - times * multiplier
             if value:
                 y[k] = value
             else:
@@ -312,8 +312,8 @@ class Factors:
         """The solution of a dense system, by name."""
         if not any(right):
             return {}
-        found = matrix.solve(flint.fmpq_mat(len(right), 1, right), algorithm="dixon")
-        return {name: found[k, 0] for k, name in enumerate(names)}
+        solution = matrix.solve(flint.fmpq_mat(len(right), 1, right), algorithm="dixon")
+        return {name: solution[k, 0] for k, name in enumerate(names)}
 
 
 class _Pivoting:
@@ -402,8 +402,8 @@ class _Pivoting:
             return self.costs[j] - self.multipliers.get(j - self.n, self.zero)
         value, y = self.costs[j], self.multipliers
         for k, entry in self.of.columns[j].items():
-            if found := y.get(k):
-                value = value - entry * found
+            if multiplier := y.get(k):
+                value = value - entry * multiplier
         return value
 
     def _improving(self) -> list[tuple[int, Rational]]:
@@ -457,8 +457,8 @@ class _Pivoting:
             if j < n:
                 rate = self.zero
                 for k, entry in columns[j].items():
-                    if found := rho.get(k):
-                        rate = rate + entry * found
+                    if multiplier := rho.get(k):
+                        rate = rate + entry * multiplier
             else:
                 rate = rho.get(j - n, self.zero)
             rate = rate * sign

@@ -153,10 +153,10 @@ def optimum(
         for column, c in model.ranked(term).items():
             program.costs[column] += c
     model.keep(tier.kept)
-    found = program.solve(clock=clock)
+    solved = program.solve(clock=clock)
     if record is not None:
-        record(model, found, {}, goal.constant)
-    return model.tasks(found), model.evidence(found)
+        record(model, solved, {}, goal.constant)
+    return model.tasks(solved), model.evidence(solved)
 
 
 def leximin(
@@ -182,22 +182,22 @@ def leximin(
         entries = {column: -c for column, c in model.entries(one.row).items()} | {level: model.one}
         of[t] = program.row(entries, -one.base)
     levels: list[Entry] = []
-    rising, found = set(numbers), None
+    rising, solved = set(numbers), None
     while rising:
         tell("exact levels", len(numbers) - len(rising), len(numbers))
-        found = program.solve(clock=clock)
-        at, y = found.point[level], found.multipliers
+        solved = program.solve(clock=clock)
+        at, y = solved.point[level], solved.multipliers
         if record is not None:
-            record(model, found, of, rational(0))
+            record(model, solved, of, rational(0))
         if until is not None and at > until:  # all that are left can be above it together
             break
         new = {t for t in rising if y[of[t]]}  # never empty: the multipliers of free numbers sum to 1
-        levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
+        levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(solved))
         for t in new:
             program.columns[level].pop(of[t])  # from now on z_t >= at, without h: its row keeps its place
             program.right[of[t]] -= at
         rising -= new
-    return cluster.empty() if found is None else model.tasks(found), levels, {*numbers} - rising
+    return cluster.empty() if solved is None else model.tasks(solved), levels, {*numbers} - rising
 
 
 def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, list[Entry]]:
@@ -289,11 +289,11 @@ def _use(
     for j in members:
         if (limit := cluster.limits[j]) is not None:
             program.row({pairs[j, s]: one for s in cluster.open[j]}, limit)
-    found = program.solve(clock=clock)
+    solved = program.solve(clock=clock)
     if record is not None:
-        record(OfTeam(program, pairs, {k: (None, i) for k, i in prices.items()}), found, {}, cluster.zero)
+        record(OfTeam(program, pairs, {k: (None, i) for k, i in prices.items()}), solved, {}, cluster.zero)
     by_resource = ["0"] * cluster.m
     for k, i in prices.items():
-        by_resource[i] = written(found.multipliers[k])
-    tasks = [[j, s, written(found.point[k])] for (j, s), k in pairs.items() if found.point[k]]
-    return {"tasks": tasks, "prices": by_resource}, found.value
+        by_resource[i] = written(solved.multipliers[k])
+    tasks = [[j, s, written(solved.point[k])] for (j, s), k in pairs.items() if solved.point[k]]
+    return {"tasks": tasks, "prices": by_resource}, solved.value

@@ -153,10 +153,10 @@ def _weighted(weights: Mapping[str, Rational], compared: Mapping[str, Number]) -
 
 def _weights(entry: Any, compared: Mapping[str, Number]) -> dict[str, Rational]:
     """Weights of numbers as a proof gives them."""
-    found = {str(t): read(v) for t, v in dict(entry).items()}
-    if found.keys() - compared.keys() or any(v < 0 for v in found.values()):
+    weights = {str(t): read(v) for t, v in dict(entry).items()}
+    if weights.keys() - compared.keys() or any(v < 0 for v in weights.values()):
         raise _NotProved("a weight is negative, or of an unknown user or team")
-    return found
+    return weights
 
 
 def _prove_levels(cluster: Cluster, tier: Tier, tasks: Table | None, entries: Any) -> dict[str, Rational]:

@@ -47,8 +47,8 @@ def kind() -> type[Any]:
         from flint import fmpq
     except ImportError:
         return Fraction
-    found: type[Any] = fmpq
-    return found
+    number: type[Any] = fmpq
+    return number
 
 
 def rational(n: int, d: int = 1) -> Rational:

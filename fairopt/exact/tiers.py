@@ -1,10 +1,13 @@
 """Objectives and constraints of a policy in rational numbers: what an exact answer maximises, under which rows.
 
-A tier is either a piecewise linear concave function of the tasks,
-``constant + linear @ x + sum of factor sum_k v_k z_(k)`` (`Goal`), or the leximin of numbers. Constraints become bounds
-on tasks, rows ``a @ x <= b``, or levels of goals that are kept. A tier leaves rows for the next at the exact value that
-it reached, without the part of 1e-7 that answers in floats give up: in fractions the point at that value exists, and a
-linear program needs no points inside.
+A tier is either the leximin of numbers, or a piecewise linear concave function of the tasks x by pair (`Goal`),
+
+    g(x)  =  constant + linear'x + sum_t factor_t sum_k v_tk z_t(k),      z_t = R_t x - base_t in increasing order,
+
+with v_t1 >= v_t2 >= ... >= 0. Constraints become bounds on tasks, rows ``a'x <= b``, or levels of goals that are kept.
+A tier leaves for the next what it reached at its tasks x*: rows ``z_t >= z_t(x*)`` after leximin, ``z_t >= min z(x*)``
+after the smallest of numbers, and else ``g(x) >= g(x*)``. These are exact, without the part of 1e-7 that answers in
+floats give up: in fractions the point at that value exists, and a linear program needs no points inside.
 
 What rounds in floats must not round here otherwise than in the checker: parameters are read as decimals or as the
 Fractions given (docs/exact.md, *How numbers are read*), and rows stand in the checker's order, as multipliers name them
@@ -77,6 +80,7 @@ def smallest(objective: Objective) -> tuple[Rational, Share] | None:
     if len(held) != 1 or not isinstance(term := held[0][1], (MaxMin, OrderedWeighted)):
         return None
     first, *others = _weights(term)
+    # further weights of 0 rank nothing: the smallest alone becomes a bound for each number, not a ranked term
     return (held[0][0] * first, term.share) if first and not any(others) else None
 
 
@@ -115,13 +119,13 @@ class Goal:
                 continue
             if isinstance(term, (MaxMin, OrderedWeighted)):
                 compared = ExactNumbers(cluster, term.share).exactly(True)
-                if compared:
+                if compared:  # of nobody the term is 0
                     goal.ranked.append(Ranked(factor, rank_weights(term, len(compared)), compared))
             elif _is_total(term):
                 for one in ExactNumbers(cluster, share_of(term)).exactly(False).values():
                     goal.constant -= factor * one.base
                     for pair, v in one.row.items():
-                        goal.linear[pair] = goal.linear.get(pair, goal.constant * 0) + factor * v
+                        goal.linear[pair] = goal.linear.get(pair, rational(0)) + factor * v
             else:
                 raise OutOfDomain(f"the optimum of {term} is not rational")
         return goal
@@ -154,11 +158,11 @@ def impose(cluster: Cluster, conditions: Sequence[Constraint]) -> Imposed:
     rows, kept = Rows(), list[KeptGoal]()
     for condition in conditions:
         if isinstance(condition, AtLeast):
-            found = _level(cluster, condition)
-            if isinstance(found, list):
-                rows += found
+            of_level = _level(cluster, condition)
+            if isinstance(of_level, list):
+                rows += of_level
             else:
-                kept.append(found)
+                kept.append(of_level)
         else:
             rows += _rows(cluster, condition)
     return rows, kept
@@ -180,6 +184,7 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
             _bound(cluster, j, entitled if limit is None else min(entitled, limit), False)
     elif isinstance(condition, Reserve):
         i = cluster.instance.resource_index(condition.resource)
+        # reserves do not add up: each is a part of the whole capacity that stays free, and the largest holds for all
         cluster.usable[i] = min(cluster.usable[i], 1 - cluster.number(condition.fraction))
     elif isinstance(condition, (MinShare, MaxShare)):
         return _share_bounds(cluster, condition)
@@ -244,6 +249,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
         elif alike and not most:
             raise OutOfDomain(f"{name}: tasks of user {cluster.users[j]!r} have no such share")
         elif not alike and level == 0 and all(c[j][s] > 0 for s in cluster.open[j]):
+            # positive coefficients leave no tasks at a share of 0: a bound, and no row
             _bound(cluster, j, cluster.zero, True)
         elif not alike:
             row = {(j, s): sign * c[j][s] / (level or 1) for s in cluster.open[j]}
@@ -254,8 +260,9 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
 def _level(cluster: Cluster, condition: AtLeast) -> Rows | KeptGoal:
     """A lower level of an objective: rows if it is a sum of shares or the smallest one, else a goal and its level."""
     objective, level = condition.objective, cluster.number(condition.level)
-    if (found := smallest(objective)) is not None:
-        factor, share = found
+    if (least_share := smallest(objective)) is not None:
+        factor, share = least_share
+        # shares are never below 0, and a lower bound there is none; what is above a base may be
         least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)
         if not share._is_plain:
             numbers = ExactNumbers(cluster, share)
@@ -263,7 +270,7 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | KeptGoal:
         if cluster.same_on_servers(share):
             return bound_shares(cluster, share, [least * w for w in cluster.weights], False, repr(condition))
     goal = Goal.of(cluster, objective)
-    if not is_linear(objective):
+    if not is_linear(objective):  # a level of sorted numbers takes columns of its own, which the program adds
         return goal, level
     return [Row({pair: -v for pair, v in goal.linear.items()}, goal.constant - level)]
 
@@ -298,6 +305,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
     ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
     """
     imposed, kept = impose(cluster, policy.constraints)
+    # multipliers name rows by position, and the checker has the same order
     rows = guaranteed(cluster) + limited(cluster) + imposed
     for k, objective in enumerate(tiers_of(policy.objective)):
         # who stays at its base is decided before numbers are compared, by a leximin that ends at level 0
@@ -318,7 +326,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
         if compared is not None:
             # every number at what it has: leximin fixes all of them
             rows = rows + [kept_row(one, one.at(point)) for one in compared.values()]
-        elif first is not None:
+        elif first is not None:  # every number at what the smallest has: the next tier may lower the others to it
             compared = ExactNumbers(cluster, first[1]).exactly(True)
             level = min((one.at(point) for one in compared.values()), default=rational(0))
             rows = rows + [kept_row(one, level) for one in compared.values()]
@@ -350,7 +358,7 @@ def guaranteed(cluster: Cluster) -> Rows:
     rows = Rows()
     active = {*cluster.active}
     for team, floor in cluster.floors.items():
-        members = sorted({*cluster.members[team]} & active)
+        members = sorted({*cluster.members[team]} & active)  # users of limit 0 have no columns
         for i, v in floor.items():
             held = {(j, s): -d for j in members for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
             rows.append(Row(held, -v))

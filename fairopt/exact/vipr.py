@@ -1,11 +1,15 @@
 """The linear programs of an answer, and proofs of their optima for checkers by others (`fairopt verify --vipr`).
 
-Programs are written as they are solved: one is in memory at a time. A proof of VIPR (Cheung, Gleixner and Steffy,
-Verifying Integer Programming Results, IPCO 2017) is a point that reaches the value, and multipliers of rows and bounds
-whose sum says that none exceeds it: with ``gain = costs - y @ A`` the file states ``costs @ x = y @ A x + gain @ x``,
-where each y is of its row and each gain of the sign of its column.
+Programs ``max c'x, A x <= b, x >= 0`` (some rows are equations, some columns free) are written as they are solved: one
+is in memory at a time. A proof of VIPR (Cheung, Gleixner and Steffy, Verifying Integer Programming Results, IPCO 2017)
+is a point that reaches the value, and multipliers of rows and bounds whose sum says that none exceeds it,
 
-The point must be at the answer's tasks, which may be another optimum than the program's (`Level.put`). LP text has no
+    c'x  =  y'A x + g'x  <=  y'b,      g = c - A'y,
+
+as y >= 0 on inequalities, g <= 0 on columns x >= 0, and g = 0 on free ones. The file holds y and the g that are not 0.
+
+The point must be at the answer's tasks, which may be another optimum than the program's (7 of 30 programs of DRF and of
+the smallest share, then the total, on 2 servers; `Level.put`). LP text has no
 fractions: rows are multiplied to integers, and where these exceed 2^53, up to which all readers take them exactly,
 rounded, with the fractions as comments; the VIPR file is exact. What stays to be trusted is the translation of the
 policy into these programs (docs/exact.md, *Proofs for a checker by others*).
@@ -73,6 +77,7 @@ class Level:
         if not self.pairs:
             return
         zero = rational(0)
+        # at these tasks what is left are levels, thresholds and shortfalls: a small program finds the best of them
         point = dict.fromkeys(range(len(self.columns)), zero)
         point |= {column: tasks[j][s] for (j, s), column in self.pairs.items()}
         fixed, rest = set(self.pairs.values()), LinearProgram()
@@ -81,10 +86,10 @@ class Level:
             left = row.right - sum(a * point[c] for c, a in row.terms.items())
             rest.row({others[c]: a for c, a in row.terms.items() if c in others}, left, row.equal)
         try:
-            found = rest.solve()
+            best = rest.solve()
         except _NoPoint as error:
             raise NotCertified(f"the tasks of the answer do not satisfy the program of {self.what}") from error
-        point |= {c: found.point[k] for c, k in others.items()}
+        point |= {c: best.point[k] for c, k in others.items()}
         self.point = [point[c] for c in range(len(point))]
         if sum(a * point[c] for c, a in self.costs.items()) != self.value:
             raise NotCertified(f"the tasks of the answer do not reach the optimum {self.value} of {self.what}")
@@ -105,6 +110,7 @@ class Level:
 
     def _scaled(self, name: str, terms: Terms, row: ProgramRow | None = None) -> Iterator[str]:
         numbers = [*terms.values(), *([] if row is None else [row.right])]
+        # the smallest that makes a row of integers; a factor per row keeps each as small as it can be
         factor = math.lcm(*(ratio(v)[1] for v in numbers))
 
         def text(times: int, written: Callable[[Rational], str]) -> str:
@@ -128,6 +134,7 @@ class Level:
 
     def vipr_text(self) -> str:
         """The program, the point and the multipliers, in VIPR's format."""
+        # in VIPR bounds are constraints like others: they come first here, and rows are counted behind them
         bounds = [c for c, free in enumerate(self.free) if not free]
         value, place = str(self.value), {c: k for k, c in enumerate(bounds)}
         gains = dict(self.costs)
@@ -165,8 +172,8 @@ class Level:
 
 
 def _sparse(terms: Terms) -> str:
-    found = {c: v for c, v in terms.items() if v}
-    return " ".join([str(len(found)), *(f"{c} {v}" for c, v in found.items())])
+    nonzero = {c: v for c, v in terms.items() if v}
+    return " ".join([str(len(nonzero)), *(f"{c} {v}" for c, v in nonzero.items())])
 
 
 def _shown(value: Rational) -> str:
@@ -191,7 +198,7 @@ class _Writer:
         self,
         what: str,
         model: Feasible | OfTeam,
-        found: ExactOptimum,
+        optimum: ExactOptimum,
         numbers: Mapping[str, int],
         constant: Rational,
         of_answer: bool = True,
@@ -206,12 +213,13 @@ class _Writer:
             for k, value in entries.items():
                 rows[k][c] = value
         names = _distinct(self._row(model, k, row, numbers) for k, row in enumerate(rows))
-        if numbers:
+        if numbers:  # of leximin: the level is the one column with a cost
             level = next(c for c, cost in enumerate(program.costs) if cost and c not in model.pairs.values())
-            fixed = [t for t, k in numbers.items() if level in rows[k] and found.multipliers[k]]
+            # a positive multiplier keeps a number at the level in every optimum (complementary slackness)
+            fixed = [t for t, k in numbers.items() if level in rows[k] and optimum.multipliers[k]]
             before = sum(level not in rows[k] for k in numbers.values())
             earlier = f", with {before} at earlier levels" if before else ""
-            all_rise = not of_answer and found.value > 0
+            all_rise = not of_answer and optimum.value > 0
             then = "all compared here can rise" if all_rise else f"its proof fixes {_some(fixed)}"
             what = f"{what}, the smallest number{earlier}; {then}"
         made = Level(
@@ -220,11 +228,11 @@ class _Writer:
             {c: v for c, v in enumerate(program.costs) if v},
             list(program.free),
             [ProgramRow(*row) for row in zip(names, rows, program.right, program.equal, strict=True)],
-            found.multipliers,
-            found.value,
+            optimum.multipliers,
+            optimum.value,
             constant,
             dict(model.pairs) if of_answer else {},
-            found.point,
+            optimum.point,
         )
         made.put(self.tasks)
         name = f"level-{len(self.index) + 1}"
@@ -255,6 +263,7 @@ class _Writer:
         if (t := next((t for of in ranked for t, at in of.items() if at == k), None)) is not None:
             return f"number_{t}"
         user = next((self.users[j] for (j, _), c in model.pairs.items() if c in row), "nobody")
+        # what is left bounds the tasks of one user
         return f"least_tasks_{user}" if any(a < 0 for a in row.values()) else f"most_tasks_{user}"
 
 
@@ -263,11 +272,11 @@ def _distinct(names: Iterable[str]) -> list[str]:
     out: dict[str, None] = {}
     last: dict[str, int] = {}
     for name in names:
-        base = found = re.sub(r"[^A-Za-z0-9_]", "_", name)
-        while found in out:
+        base = distinct = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        while distinct in out:  # `last` keeps this linear where thousands of names become one
             last[base] = last.get(base, 1) + 1
-            found = f"{base}_{last[base]}"
-        out[found] = None
+            distinct = f"{base}_{last[base]}"
+        out[distinct] = None
     return list(out)
 
 

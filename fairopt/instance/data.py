@@ -170,7 +170,7 @@ class Instance:
         self.merged_from: Instance | None = None  # before identical servers were merged
         # numbers that floats round, by argument and float, for exact answers
         self._fractions: dict[str, dict[float, Fraction | None]] = {
-            name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name], name))
+            name: fractions for name in FRACTIONAL if (fractions := validation.fractions_in(values[name], name))
         }
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
@@ -1325,13 +1325,13 @@ class Derived:
         None for a float that is the rounding of several numbers that were given.
         """
         instance = self.instance
-        found = dict(instance._fractions)
+        fractions = dict(instance._fractions)
         for name in ("demands", "capacities"):
             array = getattr(instance, name)
             if array.dtype == np.float32:
                 short: dict[float, Fraction | None] = {float(x): Fraction(str(x)) for x in np.unique(array)}
-                found[name] = short | found.get(name, {})
-        return found
+                fractions[name] = short | fractions.get(name, {})
+        return fractions
 
     def read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
         """The instance, just made, with floats of an earlier one read as the fractions that were given there."""

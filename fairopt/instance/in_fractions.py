@@ -159,12 +159,12 @@ class InFractions:
         """A float of an argument as it is read; `OutOfDomain` if it is the rounding of two different Fractions."""
         if self.of_floats:
             return Fraction(float(value))
-        found = self._given.get(argument, {}).get(float(value), value)
-        if found is None:
+        fraction = self._given.get(argument, {}).get(float(value), value)
+        if fraction is None:
             raise OutOfDomain(
                 f"{argument} hold two different Fractions that are both {value!r} as floats; give one of them"
             )
-        return as_fraction(found)
+        return as_fraction(fraction)
 
     def _read(self, argument: str, values: NDArray[Any]) -> Fractions:
         """An array of an argument; each of its different numbers is read once."""

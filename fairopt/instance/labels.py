@@ -54,12 +54,12 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
         if name == "capacities" and isinstance(value, Mapping):
             _refuse_parts(name, [*value.values()])
             arrays[name], axes[name] = _by_resource(value), {"resource": tuple(value)}
-        elif (found := axes_of(value)) is not None:
+        elif (named := axes_of(value)) is not None:
             arrays[name] = np.asarray(value)
-            kinds = AXES[name][-len(found) :] if name == "capacities" else AXES[name]
-            if len(kinds) == len(found):  # wrong shapes are refused later
-                axes[name] = {kind: axis for kind, axis in zip(kinds, found, strict=True) if axis is not None}
-            _refuse_table(name, found[-1])
+            kinds = AXES[name][-len(named) :] if name == "capacities" else AXES[name]
+            if len(kinds) == len(named):  # wrong shapes are refused later
+                axes[name] = {kind: axis for kind, axis in zip(kinds, named, strict=True) if axis is not None}
+            _refuse_table(name, named[-1])
     if not axes:
         return arrays, dict(labels)
     known, source = dict(labels), {kind: f"{kind}s" for kind in labels}
@@ -91,10 +91,10 @@ def whole_name(name: Any, resources: Iterable[str]) -> Any:
     known = list(resources)
     if name in known:
         return name
-    found = [resource for resource in known if resource.rpartition("/")[2] == name]
-    if len(found) > 1:
-        raise InvalidInstance(f"{name!r} is short for the resources {_some(found)}; give the whole name of one")
-    return found[0] if found else name
+    meant = [resource for resource in known if resource.rpartition("/")[2] == name]
+    if len(meant) > 1:
+        raise InvalidInstance(f"{name!r} is short for the resources {_some(meant)}; give the whole name of one")
+    return meant[0] if meant else name
 
 
 def refuse_labels(**values: Any) -> None:
@@ -178,5 +178,5 @@ def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int
 
 
 def _some(labels: Iterable[str]) -> str:
-    found = [*map(repr, labels)]
-    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    texts = [*map(repr, labels)]
+    return ", ".join(texts[:_SHOWN]) + (f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else "")

@@ -72,7 +72,7 @@ def fractions_in(values: Any, name: str) -> dict[float, Fraction | None]:
 
     None for a float that is the rounding of several of them. Those that floats round to 0 are refused here.
     """
-    found: dict[float, Fraction | None] = {}
+    known: dict[float, Fraction | None] = {}
     for number in _leaves(values):
         if not isinstance(number, (Rational, Decimal)):
             continue
@@ -83,8 +83,8 @@ def fractions_in(values: Any, name: str) -> dict[float, Fraction | None]:
         if key == 0 != exact:
             raise InvalidInstance(f"{name} hold {str(number)[:30]}; {fix_or_unit(exact, '', name)}")
         if isinstance(number, Fraction) or exact != Fraction(repr(key)):
-            found[key] = exact if found.get(key, exact) == exact else None
-    return found
+            known[key] = exact if known.get(key, exact) == exact else None
+    return known
 
 
 def _leaves(values: Any) -> Iterator[Any]:
@@ -224,11 +224,11 @@ def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
     """A tuple of strings."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInstance(f"{name} is {given!r}; give a list of texts")
-    found = tuple(given)
-    for text in found:
+    lines = tuple(given)
+    for text in lines:
         if not isinstance(text, str):
             raise InvalidInstance(f"{name} hold {text!r}; give text only")
-    return tuple(map(str, found))
+    return tuple(map(str, lines))
 
 
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:

@@ -188,16 +188,16 @@ def _of_pairs(
     table: InputTable | None, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
 ) -> dict[str, Float]:
     """Rates and tasks held of shape (n_users, n_servers), 0 without a line, by argument."""
-    found = [column for column in BY_SERVER if table is not None and column.name in table.columns]
-    if table is None or not found:
+    columns = [column for column in BY_SERVER if table is not None and column.name in table.columns]
+    if table is None or not columns:
         return {}
-    if HELD in found and HELD.name in tables[0].columns:
+    if HELD in columns and HELD.name in tables[0].columns:
         raise InvalidInstance(f"{tables[0].path} and {table.path} both have a column {HELD.name!r}; keep one")
     j, s = _positions(table, users, servers, tables)
-    out = {column.argument: np.zeros((len(users), len(servers))) for column in found}
-    for column in found:
+    out = {column.argument: np.zeros((len(users), len(servers))) for column in columns}
+    for column in columns:
         out[column.argument][j, s] = table.numbers(column)
-    if RATE in found:
+    if RATE in columns:
         present = np.zeros((len(users), len(servers)), dtype=bool)
         present[j, s] = True
         _check_every_user(present, table, users)
@@ -211,14 +211,14 @@ def _resource_headers(servers: InputTable) -> list[str]:
 
 def _resource_of(header: str) -> tuple[str, str]:
     """The resource and the unit in a header."""
-    found = _WITH_UNIT.fullmatch(header)
-    return (found[1], found[2]) if found else (header, "")
+    match = _WITH_UNIT.fullmatch(header)
+    return (match[1], match[2]) if match else (header, "")
 
 
 def _without_unit(header: str) -> str:
     """The header without a trailing unit in brackets or parentheses."""
-    found = _UNIT_AT_END.fullmatch(header)
-    return found[1] if found else header
+    match = _UNIT_AT_END.fullmatch(header)
+    return match[1] if match else header
 
 
 def _resources(
@@ -361,12 +361,12 @@ def _positions(
     for column, labels, other in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
         position = {name: k for k, name in enumerate(labels)}
         names = table.texts(column)
-        found = np.fromiter((position.get(name, -1) for name in names), dtype=np.int64, count=len(names))
-        if (found < 0).any():
-            row = int(np.argmax(found < 0))
+        positions = np.fromiter((position.get(name, -1) for name in names), dtype=np.int64, count=len(names))
+        if (positions < 0).any():
+            row = int(np.argmax(positions < 0))
             known = f"{other.path} has no {column} {short(names[row])}"
             table.refuse(row, column, f"{known}; {nearest(names[row], labels)}")
-        at.append(found)
+        at.append(positions)
     j, s = at
     pairs: Ints = j * len(servers) + s
     kept, first = np.unique(pairs, return_index=True)

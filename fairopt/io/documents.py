@@ -35,10 +35,10 @@ def documents_of_text(text: str, name: str, expected: str, as_yaml: bool) -> lis
     """
     if not as_yaml:
         return [(json_of_text(text, name, expected), "")]
-    found = documents_of_yaml(text, name)
-    if not found:
+    documents = documents_of_yaml(text, name)
+    if not documents:
         raise InvalidInstance(f"{name} is empty; {expected}")
-    return [(data, f"document {number}" if len(found) > 1 else "") for data, number in found]
+    return [(data, f"document {number}" if len(documents) > 1 else "") for data, number in documents]
 
 
 def documents_of_file(path: str | os.PathLike[str], expected: str) -> list[Document]:

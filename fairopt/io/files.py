@@ -13,9 +13,9 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import TITLES
 from fairopt.io.notes import Arguments
 from fairopt.io.parquet import pyarrow_for
-from fairopt.io.readers import OWN, Document, Reader, function_of, readers, usual_name
+from fairopt.io.readers import OWN, Document, Reader, function_of, readers, readers_to_ask, usual_name
 from fairopt.io.text_files import DASH, about, is_path
-from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, clusters_found, installed, looks_like, missing
+from fairopt.runtime.extensions import OF_ITS_OPTIONS, READERS, broken, installed, looks_like, missing
 from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
@@ -75,15 +75,15 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     if place.suffix.lower() not in ENDINGS:
         return _of_file(place, given)
     with _with_hint(place), about(os.fspath(place)):
-        found = later("fairopt.io.documents:documents_of_file")(place, f"expected {_INSTANCE}")
-        return _of_documents(found, os.fspath(place), given)
+        read = later("fairopt.io.documents:documents_of_file")(place, f"expected {_INSTANCE}")
+        return _of_documents(read, os.fspath(place), given)
 
 
 def _read_as(kind: Reader, what: Sequence[Any], given: Mapping[str, Any], is_one: str) -> Arguments:
     """What a reader makes of its input, with the options that it takes."""
     _refuse_others(kind.takes, given, is_one)
-    found: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
-    return found
+    arguments: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
+    return arguments
 
 
 def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> None:
@@ -106,7 +106,7 @@ def _of_file(place: Path, given: Mapping[str, Any]) -> Arguments:
     """The arguments in a file whose name does not say that it is JSON or YAML."""
     if not place.exists():
         raise InvalidInstance(f"{place} does not exist; {_expected()}")
-    for kind in readers():
+    for kind in readers_to_ask():
         if kind.asked(kind.path, place, ()):
             return _read_as(kind, [place], given, f"{place} is one of {kind.name}")
     _refuse_if_missing([place.name], str(place), also_by_ending=True)
@@ -119,7 +119,7 @@ def _of_documents(found: list[Document], name: str, given: Mapping[str, Any]) ->
     """The arguments in documents: an instance, or what another reader knows."""
     data = found[0][0] if len(found) == 1 else None
     if not (isinstance(data, dict) and "demands" in data):
-        for kind in readers():
+        for kind in readers_to_ask():
             if kind.asked(kind.documents, found, given):
                 made = _read_as(kind, [found, name], given, f"{name} is one of {kind.name}")
                 return replace(made, hint=_hint(Path(name)))
@@ -162,10 +162,8 @@ def _with_hint(place: Path) -> Iterator[None]:
 
 
 def _refuse_if_missing(names: Sequence[str], what: str, also_by_ending: bool = False) -> None:
-    """Raise the error that names the distribution which reads such files or documents, if it is missing or broken."""
+    """Raise the error about the distribution which reads such files or documents, if it is missing or broken."""
     if kind := looks_like(names) or (also_by_ending and looks_like(names, by_ending=True)):
-        if clusters_found() and (breaks := broken(READERS)):
-            raise InvalidInstance(f"{what} looks like one of {kind}, whose reader is not there{breaks}")
         raise missing(f"{what} looks like one of {kind}, which")
 
 
@@ -187,7 +185,7 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
     """The reader of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
     own = next((kind for kind in OWN if not kind.missing(entries) and entries == kind.known(entries)), None)
-    known = readers() if own is None else (own,)  # tables alone are read without a look at what is installed
+    known = readers_to_ask() if own is None else (own,)  # tables alone are read without a look at what is installed
     matching = [kind for kind in known if kind.files and kind.known(entries)]
     complete = [kind for kind in matching if not kind.missing(entries, options)]
     for kind in known:
@@ -196,10 +194,10 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
     others = entries.difference(*(kind.known(entries) for kind in complete))
     _refuse_if_missing(sorted(others), str(folder), also_by_ending=not matching)
     if not complete:
-        found = sorted({name for kind in matching for name in kind.known(entries)})
+        present = sorted({name for kind in matching for name in kind.known(entries)})
         lacking = {_and(kind.missing(entries)): kind.name for kind in reversed(matching)}
         missed = [f"{files} (for {name})" for files, name in reversed(lacking.items())]
-        what = f"has {_and(found)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
+        what = f"has {_and(present)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
         raise InvalidInstance(f"{folder} {what}; {_expected()}{broken(READERS)}")
     kind = max(complete, key=lambda kind: len(kind.known(entries)))
     mine = kind.known(entries)

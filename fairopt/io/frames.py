@@ -39,8 +39,8 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
     """
     nw = optional("narwhals", extra, f"reading {'Parquet files' if extra == 'parquet' else 'data frames'}")
     try:
-        found = nw.from_native(frame)
-        eager = _collected(found, name) if isinstance(found, nw.LazyFrame) else found
+        native = nw.from_native(frame)
+        eager = _collected(native, name) if isinstance(native, nw.LazyFrame) else native
         eager = nw.from_native(_with_index(eager.to_native(), name), eager_only=True)
         columns = list(eager.columns)
     except TypeError as error:

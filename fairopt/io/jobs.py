@@ -137,7 +137,7 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     ]
     ones = np.ones(len(table))
     dates = are_dates(table.cells("arrival"))
-    found = JobArguments(
+    jobs = JobArguments(
         table.labels("user", unique=False),
         in_order(table.path, amounts, servers, notes),
         arrivals=_arrivals(table, notes) if dates else table.numbers(_ARRIVAL),
@@ -149,8 +149,8 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
         time_unit="s" if dates else None,
         **{"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)},
     )
-    _check_rows(table, found, servers)
-    return found
+    _check_rows(table, jobs, servers)
+    return jobs
 
 
 def _arrivals(table: InputTable, notes: Notes) -> Float:

@@ -7,7 +7,6 @@ imported without what reads, pydantic say.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -17,7 +16,7 @@ from typing import Any
 
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.io.assemble import TITLES
-from fairopt.runtime.extensions import JOBS, READERS, loaded
+from fairopt.runtime.extensions import JOBS, READERS, leave_out, loaded, warn, warn_once
 from fairopt.runtime.lazy import later
 
 Function = str | Callable[..., Any]
@@ -150,7 +149,7 @@ class Reader:
         except FairoptError:
             raise
         except Exception as error:  # of somebody else's code
-            logging.getLogger("fairopt").warning("the reader %r breaks: %r", self.name, error)
+            warn_once(self.name, f"the reader {self.name!r} breaks: {error!r}")
             return False
 
 
@@ -188,10 +187,17 @@ def readers_of_jobs() -> tuple[Reader, ...]:
     return (*_of(JOBS),)
 
 
+def readers_to_ask(jobs: bool = False) -> tuple[Reader, ...]:
+    """The readers, for an input that one of them may know; the log says which break."""
+    found = readers_of_jobs() if jobs else readers()
+    warn(JOBS if jobs else READERS)
+    return found
+
+
 def _of(group: str) -> Iterator[Reader]:
     for name, found in loaded(group):
         for one in found if isinstance(found, tuple) else (found,):
             if isinstance(one, Reader):
                 yield one
             else:
-                logging.getLogger("fairopt").warning("%s %r is %r, which is no Reader", group, name, one)
+                leave_out(group, name, f"has {one!r}, which is no Reader")

@@ -105,10 +105,10 @@ class InputTable:
 
     def cells(self, column: str) -> list[Any]:
         """A column as Python objects; missing cells are None or empty text."""
-        found = self.columns[column]
-        if not isinstance(found, np.ndarray):
-            return found
-        return [None if cell != cell else cell for cell in found.tolist()]
+        values = self.columns[column]
+        if not isinstance(values, np.ndarray):
+            return values
+        return [None if cell != cell else cell for cell in values.tolist()]
 
     def texts(self, column: str) -> list[str]:
         """A column as text; whole numbers become text, and missing cells ``""``."""
@@ -168,18 +168,18 @@ class InputTable:
 
     def _floats(self, rules: Column) -> Float:
         tell(f"column {short(rules.name)} of {os.path.basename(self.path)}")
-        found = self.columns[rules.name]
-        if isinstance(found, np.ndarray):
-            values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)
+        column = self.columns[rules.name]
+        if isinstance(column, np.ndarray):
+            values = column.astype(column.dtype if column.dtype == np.float32 else np.float64)
             missing = np.isnan(values)
             if missing.any():
                 values[missing] = self._number(int(np.argmax(missing)), None, rules)
             return values
-        if self.lines is not None and decimal_only(found):  # the usual case: all cells are numbers
+        if self.lines is not None and decimal_only(column):  # the usual case: all cells are numbers
             with suppress(ValueError):
-                return np.fromiter(map(float, found), dtype=np.float64, count=len(found))
-        cells = (self._number(row, cell, rules) for row, cell in enumerate(found))
-        return np.fromiter(cells, dtype=np.float64, count=len(found))
+                return np.fromiter(map(float, column), dtype=np.float64, count=len(column))
+        cells = (self._number(row, cell, rules) for row, cell in enumerate(column))
+        return np.fromiter(cells, dtype=np.float64, count=len(column))
 
     def _number(self, row: int, cell: Any, rules: Column) -> float:
         if cell is None or (isinstance(cell, str) and not cell):

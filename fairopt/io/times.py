@@ -49,20 +49,20 @@ def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
     for row, cell in enumerate(cells):
         if not cell:
             continue
-        found: datetime | None = None
+        date: datetime | None = None
         if _DATE.match(cell):
             try:
-                found = datetime.fromisoformat(cell)
+                date = datetime.fromisoformat(cell)
             except ValueError:
-                found = None
-        if found is None:
+                date = None
+        if date is None:
             like = "" if first is None else f", and {table.place(first)} has the date {short(cells[first])}"
             table.refuse(
                 row, column, f"{short(cell)} is not a date{like}; give all as 2026-03-01T08:00:00, or all as numbers"
             )
         if first is None:
-            first, zoned = row, found.tzinfo is not None
-        elif (found.tzinfo is not None) != zoned:
+            first, zoned = row, date.tzinfo is not None
+        elif (date.tzinfo is not None) != zoned:
             one, other = ("no time zone", "has one") if zoned else ("a time zone", "has none")
             table.refuse(
                 row,
@@ -70,5 +70,5 @@ def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
                 f"{short(cell)} has {one}, and that on {table.place(first)} {other} ({short(cells[first])}); give all "
                 "dates a zone, as 2026-03-01T08:00:00+01:00, or none",
             )
-        out[row] = (found - (_AWARE if zoned else _NAIVE)) / _SECOND
+        out[row] = (date - (_AWARE if zoned else _NAIVE)) / _SECOND
     return out

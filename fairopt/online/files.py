@@ -15,7 +15,7 @@ from fairopt.instance import Instance
 from fairopt.io.files import place_of, reader_of_folder
 from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
-from fairopt.io.readers import Reader, function_of, readers_of_jobs
+from fairopt.io.readers import Reader, function_of, readers_to_ask
 from fairopt.online.jobs import Job
 from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
 
@@ -127,13 +127,13 @@ def read_jobs(
     if servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
     if kind is None:
-        found = read_job_table(path, servers, notes)
+        read = read_job_table(path, servers, notes)
     else:
         taken = {name: given[name] for name in given if name in of_jobs}
-        found = function_of(kind.read)(place, servers, notes, **taken)
+        read = function_of(kind.read)(place, servers, notes, **taken)
     if compress != 1:
         notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
-    lists = [None if names is None else _individual(names, servers) for names in found.lists]
+    lists = [None if names is None else _individual(names, servers) for names in read.lists]
     jobs = (
         Job(
             user,
@@ -148,25 +148,25 @@ def read_jobs(
             team=team,
         )
         for user, demands, duration, tasks, arrival, weight, k, gang, limit, team in zip(
-            found.users,
-            map(tuple, found.demands.tolist()),
-            found.durations.tolist(),
-            found.tasks.tolist(),
-            found.arrivals.tolist(),
-            found.weights.tolist(),
-            found.listed.tolist(),
-            found.gangs.tolist(),
-            found.limits.tolist(),
-            found.teams,
+            read.users,
+            map(tuple, read.demands.tolist()),
+            read.durations.tolist(),
+            read.tasks.tolist(),
+            read.arrivals.tolist(),
+            read.weights.tolist(),
+            read.listed.tolist(),
+            read.gangs.tolist(),
+            read.limits.tolist(),
+            read.teams,
             strict=True,
         )
     )
-    return JobTrace(tuple(jobs), tuple(notes.sentences()), found.time_unit)
+    return JobTrace(tuple(jobs), tuple(notes.sentences()), read.time_unit)
 
 
 def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:
     """The reader of jobs in a file or folder, None for a table; options that a table does not take are refused."""
-    known = readers_of_jobs()
+    known = readers_to_ask(jobs=True)
     for kind in known:
         if kind.asked(kind.path, place, ()):
             return kind

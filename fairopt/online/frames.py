@@ -85,24 +85,24 @@ def _by_user(timeline: Timeline) -> dict[str, Any]:
 
 
 def _by_team(timeline: Timeline) -> dict[str, Any]:
-    found = timeline.waits("team")
+    waits = timeline.waits("team")
     return {
-        "team": list(found),
-        "tasks": [one["tasks"] for one in found.values()],
-        "not started": [one["unstarted"] for one in found.values()],
-        "mean waiting": [one["waiting"]["mean"] for one in found.values()],
+        "team": list(waits),
+        "tasks": [one["tasks"] for one in waits.values()],
+        "not started": [one["unstarted"] for one in waits.values()],
+        "mean waiting": [one["waiting"]["mean"] for one in waits.values()],
         **_spreads(timeline, "team"),
     }
 
 
 def _spreads(timeline: Timeline, by: str) -> dict[str, Any]:
     """Columns of `Timeline.waits`."""
-    found = timeline.waits(by).values()
+    waits = timeline.waits(by).values()
     return {
-        "p95 waiting": [one["waiting"]["p95"] for one in found],
-        "longest waiting": [one["waiting"]["max"] for one in found],
-        "mean bounded slowdown": [one["bounded_slowdown"]["mean"] for one in found],
-        "p95 bounded slowdown": [one["bounded_slowdown"]["p95"] for one in found],
+        "p95 waiting": [one["waiting"]["p95"] for one in waits],
+        "longest waiting": [one["waiting"]["max"] for one in waits],
+        "mean bounded slowdown": [one["bounded_slowdown"]["mean"] for one in waits],
+        "p95 bounded slowdown": [one["bounded_slowdown"]["p95"] for one in waits],
     }
 
 

@@ -172,12 +172,12 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
     """The timeline of a file, which must agree with its replay."""
     users, fair = len(again.users), data.fair_shares
     for key in ("start", "end", "share_per_task"):
-        given, found = np.array(getattr(data, key), dtype=float), getattr(again, key)
-        if given.shape != found.shape:
-            raise InvalidInstance(f"{key} has {len(given)} entries, and {len(found)} follow from the jobs")
+        given, computed = np.array(getattr(data, key), dtype=float), getattr(again, key)
+        if given.shape != computed.shape:
+            raise InvalidInstance(f"{key} has {len(given)} entries, and {len(computed)} follow from the jobs")
         known = key != "share_per_task" or isinstance(share, Share)
-        for k in np.flatnonzero(given != found) if known else ():
-            raise InvalidInstance(f"{key}[{k}] is {given[k]:.12g}, and {found[k]:.12g} follows from the jobs")
+        for k in np.flatnonzero(given != computed) if known else ():
+            raise InvalidInstance(f"{key}[{k}] is {given[k]:.12g}, and {computed[k]:.12g} follows from the jobs")
     if not len(data.fair_at) == len(fair) == len(data.fair_errors) or any(row and len(row) != users for row in fair):
         raise InvalidInstance(f"fair_shares does not have a row for {users} users at each moment of fair_at")
     rows = [[math.nan] * users if row is None else row for row in fair]

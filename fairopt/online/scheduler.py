@@ -182,15 +182,15 @@ class _Blocked:
         """
         n = len(self.queues)
         fits = np.logical_and.reduce(self.units[:n] <= servers.room(rows)[:, None], axis=2)
-        found = np.flatnonzero(fits[0] if len(rows) == 1 else np.logical_or.reduce(fits))
+        fitting = np.flatnonzero(fits[0] if len(rows) == 1 else np.logical_or.reduce(fits))
         if len(rows) == 1:
-            while len(found):
-                least = found[self.keys[found] == self.keys[found].min()]
+            while len(fitting):
+                least = fitting[self.keys[fitting] == self.keys[fitting].min()]
                 here = [q for q in map(self.queues.__getitem__, least.tolist()) if _possible(servers, q, rows)]
                 if here:
                     return here
-                found = np.setdiff1d(found, least, assume_unique=True)
-        return [q for q in map(self.queues.__getitem__, found.tolist()) if _possible(servers, q, rows)]
+                fitting = np.setdiff1d(fitting, least, assume_unique=True)
+        return [q for q in map(self.queues.__getitem__, fitting.tolist()) if _possible(servers, q, rows)]
 
 
 class Scheduler(TaskScheduler):
@@ -705,13 +705,13 @@ class Scheduler(TaskScheduler):
                 if queue is None:
                     self._freed.clear()
                 return queue
-        found: list[_Queue] = []
+        queues: list[_Queue] = []
         for row in rows:
             here = self._blocked.fitting(servers, [row])
             if not here:
                 del self._freed[row]
-            found += here
-        return min(found, key=self._place, default=None)
+            queues += here
+        return min(queues, key=self._place, default=None)
 
     def _place(self, queue: _Queue) -> tuple[Any, ...]:
         """The sort key of a queue."""

@@ -332,7 +332,7 @@ class Karma(_Held):
 
     A quantum brings each user its part of the public share as credits. What a user holds above its guarantee costs
     credits. Who has nothing waiting and holds less earns them as far as others borrow, the poorest first. Newcomers
-    have the mean of all credits. `fairopt.online.memory.karma` is the original, which gives slices anew each quantum.
+    have the mean of all credits. The original gives slices anew each quantum.
 
     Parameters
     ----------

@@ -73,10 +73,10 @@ def draw(
             raise InvalidBlock(f"{kind!r} is a picture of an allocation; those of an instance are {', '.join(PLANES)}")
         return one(_picture(subject, kind, {}, users, resources), None, ax)
     check(subject.instance, kind, users, resources)
-    found = {label(subject.policy): subject}
+    answers = {label(subject.policy): subject}
     if kind in FIGURES:
-        return FIGURES[kind](subject.instance, found, ax)
-    return one(_picture(subject.instance, kind, found, users, resources), subject, ax)
+        return FIGURES[kind](subject.instance, answers, ax)
+    return one(_picture(subject.instance, kind, answers, users, resources), subject, ax)
 
 
 def comparison(
@@ -92,12 +92,12 @@ def comparison(
     ``size`` is that of a new figure in inches, (width, height); None fits the panels.
     """
     check(comparison.instance, kind, users, resources)
-    found = comparison.allocations
-    if not found:
+    answers = comparison.allocations
+    if not answers:
         raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
     if kind in FIGURES:
-        return FIGURES[kind](comparison.instance, found, axes, size)
-    return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)[0].figure
+        return FIGURES[kind](comparison.instance, answers, axes, size)
+    return many(_picture(comparison.instance, kind, answers, users, resources), answers, axes, size)[0].figure
 
 
 def _picture(instance: Instance, kind: str, found: Mapping[str, Allocation], users: Two, resources: Two) -> Picture:

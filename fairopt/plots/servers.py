@@ -39,26 +39,26 @@ def server_types(
     Of more than 20 types, those with the most servers are drawn. If a policy determines bundles, units held but
     not used by tasks are lighter.
     """
-    found = by_type(instance, allocations)
-    shown = found.most()
-    count = 1 + len(found.resources)
-    width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
+    types = by_type(instance, allocations)
+    shown = types.most()
+    count = 1 + len(types.resources)
+    width = max(max(BAR * len(types.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
     wide, high = size or (None, None)
     new = wide or width + 3, high or 2 * count
     panels = panels_on(axes, new, count, 1, f"tasks and {count - 1} resources", sharey=False)
     figure = panels[0].figure.canvas.figure
-    per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
+    per_server = {p: (tasks / types.servers)[shown] for p, tasks in types.tasks.items()}
     _bars(panels[0], per_server, per_server)
     panels[0].set_ylabel("tasks per server", fontsize=8)
-    for i, (ax, resource) in enumerate(zip(panels[1:], found.resources, strict=True)):
-        _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (found.used, found.held)))
+    for i, (ax, resource) in enumerate(zip(panels[1:], types.resources, strict=True)):
+        _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (types.used, types.held)))
         ax.set_ylim(0, 104)
         ax.set_yticks(range(0, 101, 25))
         ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
     panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
-    kinds = shortened([found.names[t] for t in shown], 24)
-    names = [f"{kind}\n({found.servers[t]:,})" for kind, t in zip(kinds, shown, strict=True)]
-    legend_beside(panels[0], axes is None, upper=True, handles=_handles(found))
+    kinds = shortened([types.names[t] for t in shown], 24)
+    names = [f"{kind}\n({types.servers[t]:,})" for kind, t in zip(kinds, shown, strict=True)]
+    legend_beside(panels[0], axes is None, upper=True, handles=_handles(types))
     if axes is None:
         figure.align_ylabels(panels)
         panels[0].set_title("Tasks and use by type of server", fontsize=9)

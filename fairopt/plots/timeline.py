@@ -293,13 +293,13 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
         layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks).astype(np.float64), LINES)
         groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
         styles = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
-    found = [_waiting_times(run, users, span) for _, run, users in groups]
-    every = np.concatenate([waits for waits, _ in found])
+    waiting = [_waiting_times(run, users, span) for _, run, users in groups]
+    every = np.concatenate([waits for waits, _ in waiting])
     some = every[every > 0]
     log = len(some) > 0 and some.max() > DECADES * min(np.median(every), np.median(some))
     left = np.quantile(some, 0.01) if log else 0.0
     right = 1.05 * every.max(initial=left) or 1.0
-    for k, ((name, *_), (waits, total)) in enumerate(zip(groups, found, strict=True)):
+    for k, ((name, *_), (waits, total)) in enumerate(zip(groups, waiting, strict=True)):
         at = np.unique(np.linspace(0, len(waits), min(len(waits) + 1, MOMENTS)).astype(int))[1:]
         x = np.concatenate([[left], np.maximum(waits[at - 1], left), [right]])
         y = 100 * np.concatenate([[(waits <= left).sum()], at, at[-1:] if len(at) else [0]]) / max(total, 1)

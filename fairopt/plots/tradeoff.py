@@ -195,11 +195,11 @@ def _finish(ax: Any, below: str, beside: str) -> None:
 
 def _range(values: Any, of: str) -> tuple[float, float]:
     """The smallest and largest value, widened if they differ only by rounding."""
-    found = values[np.isfinite(values)]
-    if not len(found):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return 0.0, 1.0
-    more = (SPAN * UNITS.get(of, abs(found).max()) - np.ptp(found)) / 2
-    return (found.min() - more, found.max() + more) if more > 0 else (found.min(), found.max())
+    more = (SPAN * UNITS.get(of, abs(finite).max()) - np.ptp(finite)) / 2
+    return (finite.min() - more, finite.max() + more) if more > 0 else (finite.min(), finite.max())
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:

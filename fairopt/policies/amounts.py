@@ -18,10 +18,10 @@ _AMOUNT = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re
 
 def amount_of(text: str) -> tuple[float, str | None]:
     """The number and the resource of ``16gpu``, or the number of ``0.2``; ``ValueError`` for other text."""
-    found = _AMOUNT.fullmatch(text)
-    if found is None:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a number, nor units of a resource")
-    return float(found[1]), found[2] or None
+    return float(match[1]), match[2] or None
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ class DynamicDRF(Mechanism):
             if last:
                 program = Program(instance, Leximin(DominantShare()), ())
                 tasks = program.gather(last[0].tasks_by_server)
-                found = replace(gate.nothing(program, "water-filling"), tasks=tasks, block_violation=0.0)
-                held = gate.unfinished(self, program, found, None, clock.begun)
+                judged = replace(gate.nothing(program, "water-filling"), tasks=tasks, block_violation=0.0)
+                held = gate.unfinished(self, program, judged, None, clock.begun)
             raise NotCertified(f"{words}: {clock}; .best is what they have. {FIX}", best=held)
 
         clock.run(arrive, stop)

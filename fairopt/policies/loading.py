@@ -358,8 +358,8 @@ def _of_earlier(held: Any) -> dict[str, Any] | None:
     if kind == "levels" and "holdings" in held:
         return {**held, "kind": "level duals"}
     if kind == "rows":
-        found = _of_earlier(held.get("found"))
-        return found and {**held, "found": found}
+        rows = _of_earlier(held.get("found"))
+        return rows and {**held, "found": rows}
     return held if kind == "duals" else None
 
 

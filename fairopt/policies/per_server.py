@@ -120,7 +120,7 @@ class NaivePerServer(BySolvers):
         limits = np.where(takes_part, np.inf, 0.0)
         try:
             with within("classes of servers"):
-                found = allocate_many(
+                answers = allocate_many(
                     self.policy,
                     demands,
                     instance.capacities[first],
@@ -130,9 +130,9 @@ class NaivePerServer(BySolvers):
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
-        failed = np.flatnonzero(~found.ok)
-        part = MeasuredPart(float(found.gap.max()), float(found.violation.max()), found.method)
-        return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
+        failed = np.flatnonzero(~answers.ok)
+        part = MeasuredPart(float(answers.gap.max()), float(answers.violation.max()), answers.method)
+        return _Answers(answers.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
 
     def _one_by_one(
         self, instance: Instance, first: Ints, takes_part: Bool, clock: Clock, given: dict[str, Any]

@@ -72,10 +72,10 @@ class Notion:
         if self.point is None:
             return self.make
         try:
-            found = self.point.load()
+            loaded = self.point.load()
         except (Exception, SystemExit):  # `make` says what breaks
             return None
-        return found if isinstance(found, (type, FunctionType)) else None
+        return loaded if isinstance(loaded, (type, FunctionType)) else None
 
 
 def known_policies() -> dict[str, Notion]:
@@ -92,9 +92,9 @@ def known_policies() -> dict[str, Notion]:
     >>> fo.policies.known_policies()["kdf"].make(k=3)
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
-    found = _own()
+    own = _own()
     others = {name: Notion(name, _loader(point), point) for name, point in points(POLICIES).items()}
-    return found | {name: notion for name, notion in others.items() if name not in found}
+    return own | {name: notion for name, notion in others.items() if name not in own}
 
 
 def _own() -> dict[str, Notion]:
@@ -172,11 +172,11 @@ def named_family(text: str) -> Callable[..., Any]:
     if key in known:
         return functools.partial(known[key].make, **_parameters(known[key], rest, text))
     if _is_place(name, rest):
-        found = _imported(name, rest.strip(), text, known)
-        if callable(found):
-            _refuse_unless_made(found, text, Policy)
-            return found
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
+        imported = _imported(name, rest.strip(), text, known)
+        if callable(imported):
+            _refuse_unless_made(imported, text, Policy)
+            return imported
+        raise InvalidBlock(f"{text!r} is {type(imported).__name__}; give a function from parameters to a policy")
     raise InvalidBlock(f"no family {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
@@ -203,13 +203,13 @@ def _named_block(text: str, kind: type[B], what: str, such: str) -> Any:
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):
         return parse_block(text, (kind, Amounts) if kind is Constraint else kind, what, such)
-    found = _imported(name, rest.strip(), text, BLOCKS)
-    if callable(found):
-        _refuse_unless_made(found, text, kind)
-        found = _called(found, text, {}, what)
-    if not isinstance(found, kind):
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not {what}; give one such as {such}")
-    return found
+    imported = _imported(name, rest.strip(), text, BLOCKS)
+    if callable(imported):
+        _refuse_unless_made(imported, text, kind)
+        imported = _called(imported, text, {}, what)
+    if not isinstance(imported, kind):
+        raise InvalidBlock(f"{text!r} is {type(imported).__name__}, not {what}; give one such as {such}")
+    return imported
 
 
 def _drfh() -> Policy:
@@ -230,12 +230,12 @@ def _per_server(policy: str = "drf") -> NaivePerServer:
 def _loader(point: EntryPoint) -> Callable[..., Any]:
     def make(**parameters: Any) -> Any:
         try:
-            found = point.load()
+            loaded = point.load()
         except (Exception, SystemExit) as error:
             raise InvalidBlock(
                 f"policy {point.name!r} cannot be loaded from {point.value}: {_message_of(error)}"
             ) from error
-        return _as_policy(found, point.name, parameters, registered=True)
+        return _as_policy(loaded, point.name, parameters, registered=True)
 
     return make
 

@@ -1,10 +1,19 @@
 """The dual bound of a cone program, for objectives that only CVXPY knows (Bound 7.3).
 
-CVXPY turns any problem into ``min c'z + d subject to A z + s = b, s in K``. By weak duality (Ben-Tal and Nemirovski
-2001) ``c'z >= r'z - b'y`` with ``r = c + A'y`` for any y in the dual cone. A solver's y is moved into the dual cone
-until r vanishes on the variables that CVXPY added; the rest of r is charged at the range of each variable. Tasks have
-proven ranges. For the 1e-16 that rounding leaves on CVXPY's variables a range far beyond their size at the answer is
-assumed, and the certificate says so.
+CVXPY turns any problem into ``min c'z + d subject to A z + s = b, s in K``, with z of n variables and b of m rows. By
+weak duality (Ben-Tal and Nemirovski 2001), for any y in the dual cone K* and ranges l <= z <= u,
+
+    c'z  =  r'z - b'y + y's  >=  sum_k min(r_k l_k, r_k u_k) - b'y,      r = c + A'y    (n,).
+
+A solver's y is moved into the dual cone until r vanishes on the variables that CVXPY added; the rest of r is charged at
+the range of each variable. Tasks have proven ranges. For the 1e-16 that rounding leaves on CVXPY's variables a range
+far beyond their size at the answer is assumed, and the certificate says so. The solver's own dual objective would be
+shorter, but it takes r for 0 and y for a point of K*.
+
+Floats: r is charged at the worse end of what its rounding allows (`bound`): a bad y weakens the bound and cannot
+falsify it. Of 24 programs of soft minima, logarithms, entropies, norms and other atoms 1 has an assumption; 4 have one
+without sums that are exactly 0 (`exact_sums`, or `cancelled`), and 14 without the sign that r is given where only one
+end of a range is known (`_aim`). Proof: Bound 7.3, docs/methods/cone.md.
 """
 
 from __future__ import annotations
@@ -104,7 +113,7 @@ def conic_bound(
         return None
     z, y = points
     c, b, transposed = np.asarray(data["c"]), np.asarray(data["b"]), _transposed(data["A"])
-    if not c.any():
+    if not c.any():  # a ray, of any length, and no answer to take sizes from
         y, z = y / (np.abs(y).max(initial=0.0) or 1.0), np.full(len(c), np.abs(b).max(initial=0.0))
     sizes, entries = abs(transposed), Entries.of(sp.csr_array(data["A"]))
     others = np.ones(len(c), dtype=bool)
@@ -117,13 +126,13 @@ def conic_bound(
     def bound(y: Float) -> ConicBound:
         residual = c + transposed @ y
         rounding = TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(y))
-        if free.any():
+        if free.any():  # exactly 0 costs nothing over any range; a usual sum that gives 0 may have rounded to it
             of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
             exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
             residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
         low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
         charge = charged_at(residual - rounding, residual + rounding, least, most)
-        proven = np.isfinite(charge)
+        proven = np.isfinite(charge)  # also of an open range where the sign of r leaves its known end
         low += float(charge[proven].sum())
         unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
         assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
@@ -138,11 +147,13 @@ def conic_bound(
         at = _into_dual_cone(curves.at(y), dims)
         if some.any():
             at = _balanced(y, (c - aim)[some], transposed[some], dims, curves)
+        # the last step that moves multipliers of free variables: `_covered` raises rows that have none of these
         at = cancelled(at, c, transposed, free, linear)
         costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
         return _covered(at, costs, entries.part(linear), b[linear], others, most, linear)
 
-    if left is not None and enough is not None:  # what is left of variables within bounds is charged at these
+    # balancing costs least squares and moves y: at first only for variables without a range to charge r at
+    if left is not None and enough is not None:
         first = bound(balanced(others & ~bounded))
         if not first.assumed and enough(first.value):
             return first
@@ -253,7 +264,7 @@ def _cone_form(
     and power cones.
     """
     compiled = compiled or _compiled(problem)
-    if compiled is None or compiled.data.get("P") is not None:
+    if compiled is None or compiled.data.get("P") is not None:  # with squares r depends on the point
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
     if dims.psd or getattr(dims, "pnd", None) or not (unknowns is None or unknowns.id in columns):
@@ -325,10 +336,10 @@ def conic_excess(
         return np.inf, ""
     problem = Posed(cp.Maximize(expression), constraints)
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
-    found = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
-    if found is None or not np.isfinite(found.value - value):
+    proven = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
+    if proven is None or not np.isfinite(proven.value - value):
         return np.inf, ""
-    return found.value - value, found.assumed
+    return proven.value - value, proven.assumed
 
 
 def conic_gap(
@@ -491,13 +502,13 @@ class ConicConditions:
         dims, columns = self.dims, sp.csc_array(self.on_others)
         alone = np.diff(self.on_others.indptr) == 1
         alone[dims.zero + dims.nonneg + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)] = False
-        found = []
+        places = []
         for k in range(columns.shape[1]):
             part = slice(*columns.indptr[k : k + 2])
             place = np.flatnonzero(alone[columns.indices[part]])
             if len(place):
-                found.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
-        at, rows, coefficients = np.array(found).reshape(-1, 3).T
+                places.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
+        at, rows, coefficients = np.array(places).reshape(-1, 3).T
         return at.astype(np.intp), rows.astype(np.intp), coefficients
 
     def charging_nothing(self, y: Float, costs: Float, free: Indices) -> Float:
@@ -511,7 +522,7 @@ class ConicConditions:
         rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
         aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
         with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
-        found, least, cones = y, CANCELLED, self.cone_of_row
+        best, least, cones = y, CANCELLED, self.cone_of_row
         for _ in range(NEWTON):
             y = _into_dual_cone(y, self.dims)
             near = boundaries(y, self.dims)
@@ -519,7 +530,7 @@ class ConicConditions:
             terms = np.concatenate([np.abs(aim), abs(rows) @ np.abs(y)]).max(initial=0.0)
             error = np.abs(left).max(initial=0.0)
             if error <= least * terms:
-                found, least = y, error / max(terms, 1e-300)
+                best, least = y, error / max(terms, 1e-300)
             elif least < CANCELLED:  # as near as rounding allows
                 break
             size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: multipliers of 0 stay 0
@@ -528,7 +539,7 @@ class ConicConditions:
             y = y - size[cones] * least_squares(system, left)
             if not np.isfinite(y).all():
                 break
-        return found
+        return best
 
     def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
         """The multipliers of the known linear rows in natural units, at a point y."""
@@ -595,6 +606,7 @@ def _compiled_conditions(
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
     others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
     linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
+    # rows x >= 0 are dropped: the range of x from 0 says the same
     sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # x >= 0
     a, right = a[~sign], right[~sign]
     dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), tuple(cones.soc), cones.exp, tuple(cones.p3d))
@@ -615,10 +627,10 @@ def _points(compiled: Compiled) -> tuple[Float, Float] | None:
         if solvers.may_overrun("CLARABEL", compiled.entries):
             solve = partial(solvers.solve_elsewhere, "CLARABEL", clock.hard)
     try:
-        found = solve(compiled.data, False, options)
+        solution = solve(compiled.data, False, options)
     except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError, ValueError):
         return None
-    primal, dual = np.asarray(found.x), np.asarray(found.z)
+    primal, dual = np.asarray(solution.x), np.asarray(solution.z)
     return (primal, dual) if np.isfinite(dual).all() else None
 
 
@@ -629,6 +641,7 @@ def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
     """
     left, right = matrix.data, at[matrix.indices]
     product = left * right
+    # what the product rounded off; above 1e300 halves overflow, and the product alone counts
     (a, b), (c, d) = _halves(left), _halves(right)
     rest = ((a * c - product) + a * d + b * c) + b * d
     terms = np.stack([product, np.where(np.isfinite(rest), rest, 0.0)], axis=1).ravel()
@@ -640,7 +653,7 @@ def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
 
 def _halves(x: Float) -> tuple[Float, Float]:
     """Floats as sums of two floats with half the digits."""
-    upper = 134217729.0 * x
+    upper = 134217729.0 * x  # 2^27 + 1: halves of 26 digits, whose products are exact
     upper = upper - (upper - x)
     return upper, x - upper
 
@@ -662,23 +675,23 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
     Near is within `NEAR` of the point's size. If a primal point is at its cone's apex, the dual point may be anywhere
     in the cone.
     """
-    at, found = dims.zero + dims.nonneg, list[Boundary]()
+    at, near = dims.zero + dims.nonneg, list[Boundary]()
     for size in dims.soc:
         norm = float(np.linalg.norm(y[at + 1 : at + size]))
-        if norm > 0:
+        if norm > 0:  # u >= |v|
             direction = y[at + 1 : at + size] / norm
             gradient, hessian = np.concatenate([[1.0], -direction]), None
             if hessians:
                 hessian = np.zeros((size, size))
                 hessian[1:, 1:] = (np.outer(direction, direction) - np.eye(size - 1)) / norm
-            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
+            near.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
         at += size
     for _ in range(dims.exp):
         u, v, w = y[at : at + 3].tolist()
         if u < 0:  # w >= -u exp(v / u - 1)
             e, direction = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
             gradient, hessian = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(direction, direction)
-            found.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
+            near.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
         at += 3
     for power in dims.p3d:
         a, (u, v, w) = float(power), y[at : at + 3].tolist()
@@ -688,9 +701,9 @@ def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
             gradient = np.array([a * most / u, b * most / v, -np.sign(w)])
             direction = np.array([1.0 / u, -1.0 / v, 0.0])
             hessian = -a * b * most * np.outer(direction, direction)
-            found.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
+            near.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
         at += 3
-    return [f for f in found if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
+    return [f for f in near if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
 
 
 def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
@@ -707,7 +720,7 @@ def _into_dual_cone(y: Float, dims: Any) -> Float:
     at = dims.zero
     y[at : at + dims.nonneg] = np.maximum(y[at : at + dims.nonneg], 0.0)
     at += dims.nonneg
-    for size in dims.soc:
+    for size in dims.soc:  # u >= |v|: u is raised
         y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])))
         at += size
     if dims.exp:
@@ -724,7 +737,7 @@ def _into_dual_cone(y: Float, dims: Any) -> Float:
         a = float(power)
         u, v, w = np.maximum(y[at], 0.0), np.maximum(y[at + 1], 0.0), abs(y[at + 2])
         have = (u / a) ** a * (v / (1 - a)) ** (1 - a)
-        if have < w:
+        if have < w:  # u and v grow alike, as the mean is homogeneous in both
             grow = w / have if have > 0 else 1.0
             y[at], y[at + 1] = (u * grow, v * grow) if have > 0 else (a * w, (1 - a) * w)
         else:

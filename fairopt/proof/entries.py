@@ -64,11 +64,14 @@ class Named:
         return next((place for one, place in self.places(program) if one is block), None)
 
     def multipliers(
-        self, program: Program, found: Iterable[tuple[BlockRows, Float]], kept: Iterable[tuple[Constraint, float]] = ()
+        self,
+        program: Program,
+        charged: Iterable[tuple[BlockRows, Float]],
+        kept: Iterable[tuple[Constraint, float]] = (),
     ) -> dict[str, Any]:
         """Multipliers of rows, and of ``kept`` levels of objectives, as an entry has them; without zeros."""
         rows, levels = dict[tuple[Place, Any], float](), dict[Place, float]()
-        for one, values in found:
+        for one, values in charged:
             place = self.place(program, one.block, one.name)
             if place is None or one.rows.labels is None:
                 continue

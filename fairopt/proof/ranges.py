@@ -81,10 +81,12 @@ def implied_ranges(rows: Entries, right: Float, least: Float, most: Float) -> tu
                 above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf),
                 below > np.where(least > -np.inf, least + STEP * np.abs(least), -np.inf),
             )
-        if not (closer[0].any() or closer[1].any()):
+        lower, upper = np.where(closer[1], below, least), np.where(closer[0], above, most)
+        # ranges that cross have no point and would grow without end, up to 1e15 from 1; those before hold all the same
+        if not (closer[0].any() or closer[1].any()) or (lower > upper).any():
             break
-        most, least = np.where(closer[0], above, most), np.where(closer[1], below, least)
-    return np.minimum(least, most), np.maximum(least, most)
+        least, most = lower, upper
+    return least, most
 
 
 def ranges_within_cones(every: Entries, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:

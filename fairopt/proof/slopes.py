@@ -3,7 +3,14 @@
 ``f(x) = max_v g(x, v)`` has variables v in rows. A solver finds v, its value and the multipliers s of ``x = at``, each
 with noise relative to the constants of rows, which may be 1e13 where f changes by 1: such multipliers have been off by
 1,000 times the value. Weak duality holds whatever they are: the dual bound U on ``g(x, v) - s (x - at)`` over x from 0
-to ``at`` and all v gives ``f(x) <= U + s (x - at)`` there. So only what is proved to change is a unit.
+to ``at`` and all v gives, with x and s of the shape of the unknowns,
+
+    value  <=  f(at)  <=  U,      f(x)  <=  U + s (x - at)   for 0 <= x <= at.
+
+So only what is proved to change is a unit. Scaling v along with x, as for other objectives, would scale the constants
+of rows and call that a change of f. Floats: poor multipliers make U large and the unit small, so that gaps come out too
+large and never too small; what rows hide of the value itself is added to the gap (`Slope.hidden`). Proof: Bound 7.4,
+docs/methods/cone.md.
 """
 
 from __future__ import annotations
@@ -36,6 +43,7 @@ def slope_of(
     much, or the fall to twice x. If this is nothing it is the change to half of x, or if that is proved to be nothing,
     to ``typical`` values, or to none. Each is less what is not proved; the unit is 0 if nothing is.
     """
+    # conditions on x alone say nothing of f, and those that hold at x need not hold at 2 x
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
 
     def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:
@@ -45,7 +53,7 @@ def slope_of(
         slopes, duals = problem.constraints[0].dual_value, [one.dual_value for one in some]
         if not known or form.value is None or slopes is None or any(dual is None for dual in duals):
             return _Tangent(-np.inf, np.inf, 0.0, np.inf)
-        if best is not None:
+        if best is not None:  # the answer states its own v, not those of the solve above
             best()
             unknowns.save_value(np.array(where))
         value, hidden = float(form.value), sum(map(_hidden, some, duals))
@@ -58,18 +66,21 @@ def slope_of(
 
         def change(there: _Tangent) -> float:
             """What is proved of the change of f to a point."""
-            return max(here.value - there.most, there.value - there.hidden - here.most, 0.0)
+            return max(here.least - there.most, there.least - here.most, 0.0)
 
         unit = 0.0
         if np.isfinite(here.most):
-            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.value)
+            # by the tangent f falls to half of x by s x / 2 - (U - f) at least, which is half of this slope; where a
+            # solver breaks rows by 1e-11, U is below the value by as much, and a flat f had a slope of 1e-11
+            to_half, slope = tangent(at / 2), here.slope - 2 * (here.most - here.least)
             half = max(change(to_half), slope / 2)  # rows may leave no values at half of x
-            if slope < half:
+            if slope < half:  # a peak near x has no slope there, but f falls beyond it
                 slope = max(slope, change(tangent(2 * at)))
             unit = max(min(half, slope), 0.0) or half
             if unit == 0:
                 unit = next(filter(None, (change(tangent(where)) for where in (typical, 0 * at))), 0.0)
-                most = max(here.most - to_half.value + to_half.hidden, to_half.most - here.value)
+                # a larger change elsewhere is no unit while f may still change to half of x by more than gaps may be
+                most = max(here.most - to_half.least, to_half.most - here.least)
                 unit *= most <= GAP_TOLERANCE * unit
         restore()
         unknowns.save_value(np.array(at))
@@ -86,13 +97,18 @@ class _Tangent(NamedTuple):
     slope: float
     hidden: float
 
+    @property
+    def least(self) -> float:
+        """What f is at least: the value, less what rows hide."""
+        return self.value - self.hidden
+
 
 def _hidden(condition: cp.Constraint, dual: Any) -> float:
     """The violation and the rounding of a constraint at the values of its variables, times its multipliers."""
     kinds = cp.constraints
     if isinstance(condition, (kinds.Inequality, kinds.Equality, kinds.Zero)):
         size, parts = np.abs(dual), [condition.expr]
-    else:
+    else:  # a cone has a list of multipliers by argument, of other shapes than these: the largest stands for all
         duals = dual if isinstance(dual, list) else [dual]
         size, parts = max(float(np.max(np.abs(one), initial=0.0)) for one in duals), condition.args
     errors = sum(float(np.sum(size * np.broadcast_to(errors_of(one), one.shape))) for one in parts)

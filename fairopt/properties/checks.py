@@ -248,18 +248,18 @@ def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, wor
 
 def team_pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     """Whether no team's total can grow unless another's falls."""
-    found = team_gain(allocation, tol, clock)
-    name, of = "team-pareto", f"{found.share.by}'s total {found.share.share}"
-    if found.team is not None and found.margin > tol:
-        t = found.teams.index(found.team)
-        before, after = _numbers(found.totals[t], found.better[t])
-        words = f"with no {of} falling, that of {found.team!r} could be {after} instead of {before}"
-        return Verdict(name, False, found.margin, found, words)
+    gain = team_gain(allocation, tol, clock)
+    name, of = "team-pareto", f"{gain.share.by}'s total {gain.share.share}"
+    if gain.team is not None and gain.margin > tol:
+        t = gain.teams.index(gain.team)
+        before, after = _numbers(gain.totals[t], gain.better[t])
+        words = f"with no {of} falling, that of {gain.team!r} could be {after} instead of {before}"
+        return Verdict(name, False, gain.margin, gain, words)
     words = f"no {of} can grow unless another's falls"
-    if found.bound > tol:
-        left = "" if np.isinf(found.bound) else f" of {percent(found.bound)}"
-        return Verdict(name, None, found.margin, found, f"{words}, as far as is known: a gain{left} is not ruled out")
-    return Verdict(name, True, found.margin, found, words)
+    if gain.bound > tol:
+        left = "" if np.isinf(gain.bound) else f" of {percent(gain.bound)}"
+        return Verdict(name, None, gain.margin, gain, f"{words}, as far as is known: a gain{left} is not ruled out")
+    return Verdict(name, True, gain.margin, gain, words)
 
 
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:

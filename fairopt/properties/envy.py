@@ -262,11 +262,11 @@ class _Search:
 
     def result(self) -> Envy:
         """The envy found."""
-        users, found = self.instance.users, np.flatnonzero(self.whom >= 0)
+        users, enviers = self.instance.users, np.flatnonzero(self.whom >= 0)
         matrix = None if self.left else self.matrix
-        if not len(found):
+        if not len(enviers):
             return Envy(users, matrix, None, None, 0.0, 0.0, self.largest, self.whom, self.above, self.left)
-        j = int(found[first_largest(self.largest[found])])
+        j = int(enviers[first_largest(self.largest[enviers])])
         would, runs = float(self.would[j]), float(self.tasks[j])
         pair = users[j], users[int(self.whom[j])]
         return Envy(users, matrix, *pair, would, runs, self.largest, self.whom, self.above, self.left)
@@ -452,8 +452,8 @@ class _Tree:
     def query(self, users: slice) -> tuple[Float, Indices]:
         """Distances of the nearest bundles, and their positions; infinite for bundles that are too small."""
         furthest = self.reach + 2.0 * self.error
-        found: Any = self.tree.query(self.points[users], k=NEAREST, p=np.inf, distance_upper_bound=furthest)
-        return found
+        nearest: Any = self.tree.query(self.points[users], k=NEAREST, p=np.inf, distance_upper_bound=furthest)
+        return nearest
 
 
 def _largest_of_best(score: Float, held: Float) -> Indices:

@@ -140,5 +140,5 @@ ef1, ef1_own = (
 def margins_of(name: str) -> Margins | None:
     """The margins of a property; None if it has none."""
     place = BY_NAME[name].margins
-    found: Any = later(f"fairopt.properties.{place}") if place else None
-    return found
+    margins: Any = later(f"fairopt.properties.{place}") if place else None
+    return margins

@@ -112,9 +112,9 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None, w
     `NotCertified` is raised if no solver settles whether a user can gain more than ``tol``, unless the clock is late.
     """
     clock = clock or Clock(None)
-    found = _dominating(allocation, tol, clock, work, within=False)
-    if max(found.margin, found.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
-        return found
+    over_all = _dominating(allocation, tol, clock, work, within=False)
+    if max(over_all.margin, over_all.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
+        return over_all
     return _dominating(allocation, tol, clock, work, within=True)
 
 
@@ -396,8 +396,8 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
             log.info("HiGHS is not run in a subprocess: %s", error)
         else:
             return answer
-    found: Any = optimize.linprog(**program)
-    return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
+    solution: Any = optimize.linprog(**program)
+    return solution.status, solution.message, solution.x, None if solution.x is None else solution.ineqlin.marginals
 
 
 def _bounds(q: _GainProblem, multipliers: Float) -> Float:

@@ -46,25 +46,6 @@ class ByProperty(Mapping[str, T]):
         """`rows` as a pandas frame by property; `MissingExtra` without pandas."""
         return pandas().DataFrame(self.rows()).set_index("property")
 
-    def to_latex(self) -> str:
-        r"""A LaTeX tabular with booktabs rules and a row per property; needs ``\usepackage{booktabs}``.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> report = fo.check(fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])), ["pareto"])
-        >>> print(report.to_latex())
-        % \usepackage{booktabs}; DRF on Instance(2 users x 2 resources on 1 server)
-        \begin{tabular}{lll}
-        \toprule
-        property & holds & what shows it                                        \\
-        \midrule
-        pareto   & yes   & no user can run more tasks unless another runs fewer \\
-        \bottomrule
-        \end{tabular}
-        """
-        return later("fairopt.report.pages:property_latex")(self)
-
     @cached_property
     def _by_name(self) -> dict[str, T]:
         return self._entries()

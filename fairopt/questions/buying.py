@@ -143,8 +143,8 @@ def waited_for(allocation: Allocation) -> Float:
     demands = np.where(instance.eligible[:, :, None], instance.per_server_demands, np.inf).min(axis=1)
     tasks = np.where(allocation.wanting_more, instance.task_limits - allocation.tasks, 0.0)[:, None]
     asked = (demands > 0) & np.isfinite(demands) & (tasks > 0)
-    found: Float = np.multiply(tasks, demands, out=np.zeros(demands.shape), where=asked).sum(axis=0)
-    return found
+    waiting: Float = np.multiply(tasks, demands, out=np.zeros(demands.shape), where=asked).sum(axis=0)
+    return waiting
 
 
 def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
@@ -153,9 +153,9 @@ def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
     if chosen is not None:
         return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
     waiting = waited_for(allocation)
-    found = [i for i, name in enumerate(names) if _counts_gpus(name) and waiting[i] > 0 and there[i]]
+    gpus = [i for i, name in enumerate(names) if _counts_gpus(name) and waiting[i] > 0 and there[i]]
     # a resource of one type of GPUs, as gpu:a100, counts some of those of gpu
-    return min(((":" in names[i], -waiting[i], names[i]) for i in found), default=(False, 0.0, None))[2]
+    return min(((":" in names[i], -waiting[i], names[i]) for i in gpus), default=(False, 0.0, None))[2]
 
 
 def _counts_gpus(resource: str) -> bool:
@@ -176,8 +176,8 @@ class _Again:
     def answer(self, instance: Instance) -> Allocation:
         """The certified answer of the same policy to another instance."""
         policy = self.allocation.policy
-        found: Allocation = policy.allocate(instance, **accepted(policy, **self.options, time_limit=self.clock.left))
-        return found
+        answer: Allocation = policy.allocate(instance, **accepted(policy, **self.options, time_limit=self.clock.left))
+        return answer
 
     def place(self, row: Purchase) -> tuple[int, int]:
         """The server row and the resource of a purchase."""
@@ -204,11 +204,11 @@ class _Again:
             more = self.with_more(row, STEP * size)
         except FairoptError as error:
             return replace(row, reason=f"1 % more has no certified answer ({error})")
-        found = self._gains(more, STEP * size, None if costs is None else costs[row.resource])
-        percent = {"tasks_per_percent": found["tasks"] * size / 100, "lead_per_percent": None}
-        if found["lead_units"] is not None:
-            percent["lead_per_percent"] = found["lead_units"] * size / 100
-        return replace(row, **found, **percent, up_to=np.nan, reason="", rate_by=BY_ANSWERS)
+        gains = self._gains(more, STEP * size, None if costs is None else costs[row.resource])
+        percent = {"tasks_per_percent": gains["tasks"] * size / 100, "lead_per_percent": None}
+        if gains["lead_units"] is not None:
+            percent["lead_per_percent"] = gains["lead_units"] * size / 100
+        return replace(row, **gains, **percent, up_to=np.nan, reason="", rate_by=BY_ANSWERS)
 
     def with_server(self, row: ServerPurchase, instance: Instance) -> ServerPurchase:
         """A purchase with the gain from the answer to the instance that has the server."""

@@ -42,12 +42,12 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
     >>> sums.names, sums.units[:, 0].tolist()
     (('v', 'n'), [4.0, 2.0])
     """
-    instance, found = allocation.instance, allocation.instance.teams.names
+    instance, teams = allocation.instance, allocation.instance.teams.names
     if by is None:
         every = tuple(np.arange(instance.n_users)[:, None])
         return TeamSums(instance.users, every, instance.own_weights, units_of(allocation), allocation._dominant_shares)
-    names = [name for name in instance.teams.labelling(by).names if name in found]
-    members = [found[name] for name in names]
+    names = [name for name in instance.teams.labelling(by).names if name in teams]
+    members = [teams[name] for name in names]
     weights = [instance.team_weights.get(name, 1.0) for name in names]
     if alone:
         without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)

@@ -325,6 +325,6 @@ def _rows(was: Instance, now: Instance) -> NDArray[np.intp]:
     of_size = {size: s for s, size in reversed([*enumerate(sizes(now))])}
     out = []
     for row, size in zip(was.servers, sizes(was), strict=True):
-        found = Counter(named[name] for name in names_of(row) or [row] if name in named)
-        out.append(found.most_common(1)[0][0] if found else of_size.get(size, -1))
+        classes = Counter(named[name] for name in names_of(row) or [row] if name in named)
+        out.append(classes.most_common(1)[0][0] if classes else of_size.get(size, -1))
     return np.array(out, dtype=np.intp)

@@ -80,8 +80,8 @@ class ExplainedAnswer:
     @cached_property
     def base(self) -> Float:
         """The tasks with which those after changes are compared: solved in the same way."""
-        found = None if self.again is None else self.again.after()
-        return self.given if found is None else found
+        base = None if self.again is None else self.again.after()
+        return self.given if base is None else base
 
     @property
     def _merges(self) -> bool:

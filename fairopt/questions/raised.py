@@ -276,8 +276,8 @@ class SolvedAgain(_Again):
         """
         tries = [Change("ceiling", (name, value - step))] if value > step else []
         for change in (*tries, Change("floor", (name, value + step))):
-            found = self.after(change)
-            if found is not None and max(self._losses(found)) <= SAME_VALUE:
+            moved = self.after(change)
+            if moved is not None and max(self._losses(moved)) <= SAME_VALUE:
                 return False
         return True
 

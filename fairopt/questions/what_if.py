@@ -314,16 +314,16 @@ def answered(mechanism: Any, before: Instance, after: Instance, **options: Any) 
     differences = described(before, after)
     if not differences:
         raise InvalidBlock("nothing changes: the instance is so already; give another number, or another change")
-    given, found = accepted(mechanism, **options), []
+    given, answers = accepted(mechanism, **options), []
     for k, (when, instance) in enumerate({"before the change": before, "after the change": after}.items()):
         tell(when, k, 2)
         try:
             with within(when):
-                found.append(mechanism.allocate(instance, **given))
+                answers.append(mechanism.allocate(instance, **given))
         except FairoptError as error:
             error.add_note(f"this is {when} ({'; '.join(differences)})" if k else f"this is {when}")
             raise
-    return WhatIf(*found)
+    return WhatIf(*answers)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------

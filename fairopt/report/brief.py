@@ -50,9 +50,9 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     """What each team, or each user without teams, gets and holds, and of how many resources it says that."""
     instance, by = allocation.instance, teams_shown(allocation.instance)
     names, members, weights, given, dominant = team_sums(allocation, by, alone=True)
-    found = held_now(allocation, by, alone=True)
+    held = held_now(allocation, by, alone=True)
     ends = both_ends(dominant / weights, ROWS)
-    chosen = ends if len(dominant) <= ROWS or found is None else found.largest_first[:ROWS]
+    chosen = ends if len(dominant) <= ROWS or held is None else held.largest_first[:ROWS]
     lead = leading(allocation)
     i = most_used([allocation]) if lead is None else instance.resource_index(lead)
     about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
@@ -68,9 +68,9 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
         about.append(Column("asks for", numbers(limits)))
     about.append(Column("share (%)", numbers(100 * dominant[chosen])))
     units, shown = list[Column](), 1
-    if found is not None:
-        waits = bool(np.isfinite(found.waiting[chosen, 1 + i]).any())
-        units = held_columns(found, chosen, 1 + i, short_titles(instance)[i], waits)
+    if held is not None:
+        waits = bool(np.isfinite(held.waiting[chosen, 1 + i]).any())
+        units = held_columns(held, chosen, 1 + i, short_titles(instance)[i], waits)
     if not units:
         order = [i, *(k for k in range(instance.n_resources) if k != i)][:RESOURCES]
         titles = shortened([short_titles(instance)[k] for k in order])
@@ -78,7 +78,7 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
         shown = len(order)
     kind = by or "user"
     which = "" if len(chosen) == len(names) else f" ({len(chosen)} of {len(names):,})"
-    rows = "largest differences from what is held" if found is not None else "smallest and the largest dominant shares"
+    rows = "largest differences from what is held" if held is not None else "smallest and the largest dominant shares"
     title = f"What each {kind} gets" + f" (the {rows})" * bool(which)
     first = Column(f"{kind}{which}", shortened([names[r] for r in chosen], NAME), right=False)
     return Table(title, first, [about, units]), shown

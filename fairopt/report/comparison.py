@@ -19,7 +19,6 @@ from fairopt.questions.held import most_used
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.pages import page
 from fairopt.report.tables import (
     PLACEMENT,
     Column,
@@ -141,18 +140,18 @@ class Comparison:
 
     def findings(self) -> list[str]:
         """Sentences that say whether all tasks fit and which policies agree."""
-        found = self.allocations
-        if not found:
+        answers = self.allocations
+        if not answers:
             return []
         limits = self.instance.task_limits
         limited = len(limits) > 0 and bool(np.isfinite(limits).all())
-        if limited and all((a.tasks >= limits * (1 - 1e-6)).all() for a in found.values()):
-            each = "each policy" if len(found) > 1 else "this policy"
+        if limited and all((a.tasks >= limits * (1 - 1e-6)).all() for a in answers.values()):
+            each = "each policy" if len(answers) > 1 else "this policy"
             return [f"everything fits: every user runs all its tasks under {each}"]
         groups: list[list[str]] = []
-        for name, allocation in found.items():
+        for name, allocation in answers.items():
             tasks, zero = allocation.tasks, SAME_TASKS * 1e-3 * float(allocation.tasks.max(initial=0.0))
-            same = (g for g in groups if np.allclose(found[g[0]].tasks, tasks, rtol=SAME_TASKS, atol=zero))
+            same = (g for g in groups if np.allclose(answers[g[0]].tasks, tasks, rtol=SAME_TASKS, atol=zero))
             if (group := next(same, None)) is None:
                 groups.append([name])
             else:
@@ -324,15 +323,15 @@ class Comparison:
 
     def tasks_table(self) -> Table:
         """Tasks of each user under each policy, and units of the most used resource, for `rich`."""
-        found = [*self.allocations.values()]
-        tasks = np.array([a.tasks for a in found])
+        answers = [*self.allocations.values()]
+        tasks = np.array([a.tasks for a in answers])
         spread = np.ptp(tasks, axis=0) if len(tasks) else np.zeros(self.instance.n_users)
         names, chosen = shortened(list(self.allocations)), both_ends(spread)
-        if not found or self.instance.n_resources == 0:
+        if not answers or self.instance.n_resources == 0:
             return Table("Tasks of each user", users_column(self.instance, chosen), [])
-        i = most_used(found)
-        units = [units_of(a, chosen)[:, i] for a in found]
-        groups = tasks_and_units(names, [a.tasks[chosen] for a in found], units, self.instance.resources[i])
+        i = most_used(answers)
+        units = [units_of(a, chosen)[:, i] for a in answers]
+        groups = tasks_and_units(names, [a.tasks[chosen] for a in answers], units, self.instance.resources[i])
         said = ", the most used resource" if self.instance.n_resources > 1 else ""
         title = f"Tasks and {self.instance.resource_titles[i]} of each user{said}"
         return Table(title, users_column(self.instance, chosen), groups)
@@ -366,6 +365,8 @@ class Comparison:
         return f"<Comparison of {listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
     def _repr_html_(self) -> str | None:
+        from fairopt.report.pages import page  # imports frontiers too
+
         columns = _all(self)
         further = [*self.team_tables(whole_names=True), *self.server_type_tables(whole_names=True)]
         tables = [Table("", columns[0], [columns[1:]]), *further]

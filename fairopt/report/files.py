@@ -77,13 +77,14 @@ def schema(format: str) -> dict[str, Any]:
         for _, package in extensions.loaded(extensions.SCHEMAS):
             for folder in getattr(package, "__path__", ()):
                 known = _schemas_in(Path(folder)) | known
+        extensions.warn(extensions.SCHEMAS)
     kind = format.removeprefix("fairopt.").partition("/")[0]
     if format not in known and kind in extensions.OF_CLUSTERS[extensions.COMMANDS] and not extensions.installed():
         raise extensions.missing(f"the schema of {format}")
     if format not in known:
         raise InvalidBlock(f"no format {format!r}; {nearest(format, known)}")
-    found: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
+    return document
 
 
 def _schemas_in(folder: Path) -> dict[str, Path]:

@@ -85,14 +85,14 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
         "share": allocation.shares,
         "dominant share": allocation.share(DominantShare()),
     }
-    found = held_now(allocation)
-    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about | _tasks_held(found))})
+    held = held_now(allocation)
+    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about | _tasks_held(held))})
     out.add_each(instance.resource_titles, units)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(units, instance.total_capacities))
-    _add_units_held(out, instance, found)
+    _add_units_held(out, instance, held)
     return out
 
 
@@ -116,14 +116,14 @@ def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColum
 
 def by_team(allocation: Allocation, by: str) -> dict[str, Any]:
     """Columns with a row per team under a label; see `Allocation.to_frame`."""
-    instance, sums, found = allocation.instance, team_sums(allocation, by), held_now(allocation, by)
+    instance, sums, held = allocation.instance, team_sums(allocation, by), held_now(allocation, by)
     about = {"users": [len(rows) for rows in sums.members], "weight": sums.weights, "dominant share": sums.dominant}
-    if found is not None:
-        about["tasks"] = found.fair[:, 0]
-    out = _labelled({by: sums.names}, about | _tasks_held(found))
+    if held is not None:
+        about["tasks"] = held.fair[:, 0]
+    out = _labelled({by: sums.names}, about | _tasks_held(held))
     out.add_each(instance.resource_titles, sums.units)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(sums.units, instance.total_capacities))
-    _add_units_held(out, instance, found)
+    _add_units_held(out, instance, held)
     return out
 
 

@@ -19,7 +19,7 @@ NAMED = 2  # users or teams on each side in the sentence
 MAX_BELOW = 10  # lines about teams that hold too little
 
 
-def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
+def held_tables(allocation: Allocation) -> list[Table]:
     """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
 
     Where each user is a team of its own, the table by user would repeat that by team and is left out.
@@ -33,13 +33,13 @@ def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table
     if any(sorted(allocation.instance.teams.labelling(by).of_user) == [*range(len(by_user.names))] for by in labels):
         by_user = None
     known = [(by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
-    return [_table(allocation.instance, by, found, whole_names) for by, found in known]
+    return [_table(allocation.instance, by, found) for by, found in known]
 
 
-def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Table:
+def _table(instance: Instance, by: str, found: HeldNow) -> Table:
     """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
     rows = found.largest_first[:MAX_ROWS]
-    titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
+    titles = ["tasks", *shortened(instance.resource_titles)]
     scarcest = 1 + found.scarcest
     waits = bool(np.isfinite(instance.task_limits).any())
     groups = [
@@ -56,7 +56,7 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
     if any(elsewhere):
         title += f"; *: uses no {short(found.resources[found.scarcest])}"
     names = [found.names[r] for r in rows]
-    return Table(title, Column(by, names if whole_names else shortened(names, NAME), right=False), groups)
+    return Table(title, Column(by, shortened(names, NAME), right=False), groups)
 
 
 def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits: bool) -> list[Column]:
@@ -68,45 +68,46 @@ def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits:
 
 def held_sentences(allocation: Allocation) -> list[str]:
     """Who holds more and less than is fair, and what exceeds the capacities; of the innermost teams or of users."""
-    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
-    if found is None or not found.names:
+    held = held_now(allocation, teams_shown(allocation.instance), alone=True)
+    if held is None or not held.names:
         return []
-    return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]
+    return [_differences(allocation.instance, held), *_excess(allocation.instance, held)]
 
 
 def held_sentence(allocation: Allocation, name: str) -> str | None:
     """What a user or a team holds now, beside its fair share; None if it is not known."""
     instance = allocation.instance
     labels = (by for by in instance.teams if name in instance.teams.labelling(by).names)
-    found = held_now(allocation, None if name in instance.users else next(labels))
-    if found is None:
+    held = held_now(allocation, None if name in instance.users else next(labels))
+    if held is None:
         return None
-    r = found.names.index(name)
-    i = int(found.judged[r])
-    apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
-    text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
+    r = held.names.index(name)
+    i = int(held.judged[r])
+    apart, waiting = held.difference[r, 1 + i], held.waiting[r, 1 + i]
+    text = f"held now: {name} holds {_units(instance, i, held.held[r, 1 + i])}, "
     text += f"{amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
     return text + (f", and waits for {amount(waiting)}" if 0 < waiting < np.inf else "")
 
 
 def below_sentences(allocation: Allocation, part: float) -> list[str]:
     """What teams that wait hold, where that is less than a part of their fair share; empty without such teams."""
-    found = held_now(allocation, by_team_else_user(allocation.instance), alone=True)
-    rows = [] if found is None else found.below(part)
-    if found is None or not rows:
+    now = held_now(allocation, by_team_else_user(allocation.instance), alone=True)
+    rows = [] if now is None else now.below(part)
+    if now is None or not rows:
         return []
-    names, out = shortened([found.names[r] for r in rows]), list[str]()
+    names, out = shortened([now.names[r] for r in rows]), list[str]()
     for r, name in [*zip(rows, names, strict=True)][:MAX_BELOW]:
-        i = int(found.judged[r])
-        fair, held, waiting = (of[r, 1 + i] for of in (found.fair, found.held, found.waiting))
+        i = int(now.judged[r])
+        fair, held, waiting = (of[r, 1 + i] for of in (now.fair, now.held, now.waiting))
         waits = "more" if waiting == np.inf else amount(waiting)
-        text = f"{name} holds {_units(allocation.instance, i, held)}, {100 * found.ratios[r]:.3g} % of its fair "
+        text = f"{name} holds {_units(allocation.instance, i, held)}, {100 * now.ratios[r]:.3g} % of its fair "
         out.append(f"{text}{amount(fair)}, and waits for {waits}")
     if len(rows) > MAX_BELOW:
         out.append(f"{len(rows) - MAX_BELOW:,} others that wait hold less than {100 * part:.3g} % too")
-    over = [found.names[r] for r in found.largest_first if found.states[r] == OVER][:NAMED]
+    over = [now.names[r] for r in now.largest_first if now.states[r] == OVER][:NAMED]
     others = f"{' and '.join(shortened(over)) or 'nobody'} hold{'s' * (len(over) < 2)} more than is fair"
-    return [*out, f"{others}: run what waits first, set quotas ('fairopt quotas'), or see 'fairopt why'"]
+    quotas = "set quotas ('fairopt quotas' of fairopt-clusters)"
+    return [*out, f"{others}: run what waits first, {quotas}, or see 'fairopt why'"]
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:

@@ -11,8 +11,6 @@ from fairopt.runtime.display import sentence, visible
 if TYPE_CHECKING:
     from fairopt.report.tables import Column, Table
 
-WIDE, PARAGRAPH = 60, r"p{0.6\linewidth}"  # characters of a column that is wrapped in LaTeX, and how
-
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LATEX = str.maketrans(
     {c: "\\" + c for c in "&%$#_{}"}
@@ -62,14 +60,14 @@ def latex_comment(text: str) -> str:
 
 
 def latex_table(columns: Sequence[Column]) -> list[str]:
-    """Lines of a tabular with booktabs rules; numbers are aligned to the right, and long sentences wrapped."""
+    """Lines of a tabular with booktabs rules; numbers are aligned to the right."""
     words = [[latex_text(c.header), *(_latex_cell(cell, c.right) for cell in c.cells)] for c in columns]
     padded = [
         [w.rjust(max(map(len, column))) if c.right else w.ljust(max(map(len, column))) for w in column]
         for c, column in zip(columns, words, strict=True)
     ]
     head, *body = (" & ".join(row) + r" \\" for row in zip(*padded, strict=True))
-    kinds = "".join("r" if c.right else PARAGRAPH if c.sentences and c.width > WIDE else "l" for c in columns)
+    kinds = "".join("r" if c.right else "l" for c in columns)
     return [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
 
 

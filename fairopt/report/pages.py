@@ -1,4 +1,4 @@
-"""Answers in notebooks, as HTML by Jinja2 (the extra ``html``; without it notebooks show plain text), and in LaTeX."""
+"""Answers in notebooks, as HTML by Jinja2 (the extra ``html``; without it notebooks show plain text)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fairopt.policy import label
 from fairopt.properties.verdicts import ByProperty
 from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.report.held import held_sentences, held_tables
-from fairopt.report.markup import latex
 from fairopt.report.tables import Column, Table, allocation_tables, instance_tables
 from fairopt.runtime.display import sentence, visible
 from fairopt.tradeoff.frontier import Frontier
@@ -96,20 +95,3 @@ def property_table(report: ByProperty[Any], title: str = "", shown: Callable[[st
 def property_report(report: ByProperty[Any]) -> Table:
     """The same for a terminal, with a line for each sentence."""
     return property_table(report, report._heading(), str)
-
-
-def allocation_latex(allocation: Allocation) -> str:
-    """See `Allocation.to_latex`."""
-    tables = [*allocation_tables(allocation, whole_names=True), *held_tables(allocation, whole_names=True)]
-    lines = [str(allocation.certificate), *held_sentences(allocation), *allocation.instance.notes]
-    return latex(f"{label(allocation.policy)} on {allocation.instance!r}", tables, lines)
-
-
-def frontier_latex(frontier: Frontier) -> str:
-    """See `Frontier.to_latex`."""
-    return latex(repr(frontier), [frontier_table(frontier)], remarks(frontier))
-
-
-def property_latex(report: ByProperty[Any]) -> str:
-    """See `ByProperty.to_latex`."""
-    return latex(report._heading(), [property_table(report)], ())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
@@ -23,7 +23,6 @@ from fairopt.runtime.display import LEAST, short, shortened, unit_shown, visible
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 FORMAT = "fairopt.answer/1"
-Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
 MAX_ROWS = 20  # rows of a table; of more users, those with the smallest and the largest values
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
 LONGEST = 24  # characters of a fraction; longer ones are in files
@@ -41,7 +40,7 @@ class Column:
     header: str
     cells: Sequence[str]
     right: bool = True
-    sentences: bool = False  # which terminals and LaTeX may wrap
+    sentences: bool = False  # which terminals may wrap
     bars: Sequence[float] = ()  # on a page: lengths from 0 to 1
     tones: Sequence[str] = ()  # classes of cells on a page; "bad" ones stand out in terminals too
 
@@ -144,9 +143,8 @@ class Table:
             yield ""
 
 
-def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
+def allocation_tables(allocation: Allocation) -> list[Table]:
     """Tasks and units by user, and use by class of servers."""
-    names = list if whole_names else shortened
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -159,7 +157,7 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
     about += unusual(chosen, "guarantee", instance.guarantees, 0)
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     given = units_of(allocation, chosen)
-    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(names(instance.resource_titles))]
+    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
     title = "Tasks and resources of each user"
     if len(chosen) < instance.n_users:
         title += " (the smallest and the largest dominant shares)"
@@ -167,12 +165,12 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
         done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
         title += f"; {done:,} of {instance.n_users:,} run all their tasks"
     labels = instance.teams.outermost_first if instance.teams.mixed else ()
-    teams = [_teams_table(allocation, by, names) for by in labels]
-    users = users_column(instance, chosen, names)
-    return [Table(title, users, [about, units]), *teams, _servers_table(allocation, names)]
+    teams = [_teams_table(allocation, by) for by in labels]
+    users = users_column(instance, chosen)
+    return [Table(title, users, [about, units]), *teams, _servers_table(allocation)]
 
 
-def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
+def _teams_table(allocation: Allocation, by: str) -> Table:
     """What the members of each team hold together."""
     sums = team_sums(allocation, by)
     chosen = both_ends(sums.dominant / sums.weights)
@@ -180,15 +178,14 @@ def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
     about += unusual(chosen, "weight", sums.weights, 1)
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
     units, floors = list[Column](), guaranteed_units(allocation.instance)
-    for i, (name, title) in enumerate(
-        zip(allocation.instance.resources, names(allocation.instance.resource_titles), strict=True)
-    ):
+    titles = shortened(allocation.instance.resource_titles)
+    for i, (name, title) in enumerate(zip(allocation.instance.resources, titles, strict=True)):
         units.append(Column(title, numbers(sums.units[chosen, i])))
         given = [floors.get(sums.names[t], {}).get(name, 0.0) for t in chosen]
         if any(given):
             units.append(Column(f"guaranteed {title}", numbers(given)))
     fewer = f" ({len(chosen)} of {len(sums.names):,})" if len(chosen) < len(sums.names) else ""
-    first = Column(by + fewer, names([sums.names[t] for t in chosen]), right=False)
+    first = Column(by + fewer, shortened([sums.names[t] for t in chosen]), right=False)
     return Table(f"Sum of each {by}", first, [about, units])
 
 
@@ -224,16 +221,16 @@ def instance_tables(instance: Instance) -> list[Table]:
     return [needs, Table(title, names, [kinds, there])]
 
 
-def _servers_table(allocation: Allocation, names: Names) -> Table:
+def _servers_table(allocation: Allocation) -> Table:
     """Use and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MAX_ROWS].tolist())
-    titles = list(alike.servers) if names is list else server_names(alike)
-    cut = names([titles[s] for s in busiest])
+    titles = server_names(alike)
+    cut = shortened([titles[s] for s in busiest])
     rows = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
-    resources = names(alike.resources)
+    resources = shortened(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
         by_tasks = part_of(instance, instance.derived.server_classes, allocation.task_usage)[busiest]
@@ -475,10 +472,10 @@ def both_ends(values: Float, rows: int = MAX_ROWS) -> list[int]:
     return [*order[: rows // 2], *order[-(rows // 2) :]]
 
 
-def users_column(instance: Instance, chosen: Sequence[int], names: Names = shortened) -> Column:
+def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
     """The names of the chosen users."""
     header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
-    return Column(header, names([instance.users[j] for j in chosen]), right=False)
+    return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
 
 
 def price_columns(

@@ -22,20 +22,20 @@ from fairopt.runtime.display import shortened
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     """A row per run: tasks, waiting, slowdown, utilisation and distance from the fair share."""
-    found: list[dict[str, Any]] = [run.summary() for run in runs.values()]
+    summaries: list[dict[str, Any]] = [run.summary() for run in runs.values()]
     first = next(iter(runs.values()))
     title = f"{counted(len(first.jobs), 'job')} of {counted(len(first.users), 'user')} on "
     title += counted(len(first.servers), "server")
-    late = any(f["unstarted"] for f in found)
-    tasks = [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in found]
-    groups = [[Column("tasks", tasks), _times("makespan", [f["makespan"] for f in found], first)]]
-    factor, unit = _unit(first, [f["waiting"]["p95"] for f in found])
-    groups.append(_spread("waiting" + unit, [f["waiting"] for f in found], factor))
-    groups.append(_spread("slowdown", [f["slowdown"] for f in found]))
+    late = any(f["unstarted"] for f in summaries)
+    tasks = [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in summaries]
+    groups = [[Column("tasks", tasks), _times("makespan", [f["makespan"] for f in summaries], first)]]
+    factor, unit = _unit(first, [f["waiting"]["p95"] for f in summaries])
+    groups.append(_spread("waiting" + unit, [f["waiting"] for f in summaries], factor))
+    groups.append(_spread("slowdown", [f["slowdown"] for f in summaries]))
     used = [_use_under_load(run) for run in runs.values()]
     groups.append([Column(r, percents(u[i] for u in used)) for i, r in enumerate(shortened(first.resources))])
     if any(len(run.fair_at) for run in runs.values()):
-        groups.append([Column("distance", percents(f["distance"]["mean"] for f in found))])
+        groups.append([Column("distance", percents(f["distance"]["mean"] for f in summaries))])
     return Table(title, Column("policy", list(runs), right=False), groups)
 
 
@@ -48,12 +48,12 @@ def waits_table(runs: Mapping[str, Timeline], threshold: float) -> Table | None:
     by = "team" if first.teams else "user"
     if len(first.users) < 2:
         return None
-    found = {name: run.waits(by, threshold) for name, run in runs.items()}
-    names = list(next(iter(found.values())))
-    means = np.array([next(iter(found.values()))[name]["waiting"]["mean"] for name in names])
+    waits = {name: run.waits(by, threshold) for name, run in runs.items()}
+    names = list(next(iter(waits.values())))
+    means = np.array([next(iter(waits.values()))[name]["waiting"]["mean"] for name in names])
     chosen = [names[k] for k in both_ends(np.nan_to_num(means))]
     rows = [(name, run) for name in chosen for run in runs]
-    one = [found[run][name] for name, run in rows]
+    one = [waits[run][name] for name, run in rows]
     late = any(f["unstarted"] for f in one)
     factor, unit = _unit(first, [f["waiting"]["p95"] for f in one])
     header = by if len(chosen) == len(names) else f"{by} ({len(chosen)} of {len(names):,})"

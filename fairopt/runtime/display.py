@@ -213,8 +213,8 @@ def _cut(text: str, places: int) -> str:
 
 def _same(names: Sequence[str]) -> int:
     """The number of characters with which all names begin."""
-    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
-    return next(found, min(map(len, names)))
+    places = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
+    return next(places, min(map(len, names)))
 
 
 def with_all_digits(value: Fraction) -> str:

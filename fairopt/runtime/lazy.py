@@ -114,10 +114,11 @@ def later(place: str) -> Callable[..., Any]:
 def public_places(package: str) -> dict[str, str]:
     """The public names of a package and the modules that define them, as its ``__init__.pyi`` imports them.
 
-    An import of ``*`` is of the names in the module's ``__all__``, which is read without importing it.
+    An import of ``*`` is of the names in the module's ``__all__``, which is read without importing it. A line
+    ``name: _Type`` is of a package inside that can also be called.
     """
     stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
-    places, top = dict[str, str](), Path(__file__).parents[2]
+    places, top = dict.fromkeys(re.findall(r"^(\w+): _", stub, re.MULTILINE), package), Path(__file__).parents[2]
     for module, name in re.findall(r"^from (fairopt\S*) import (?:(\w+) as \2|\*)$", stub, re.MULTILINE):
         names = [name]
         if not name:
@@ -136,9 +137,9 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         module = None if name.startswith("_") else public_places(package).get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{moved(f'{package}.{name}')}")
-        found = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     def names() -> list[str]:
         return [*sorted(public_places(package)), "__doc__"]

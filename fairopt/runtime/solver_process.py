@@ -48,9 +48,9 @@ def clarabel(data: dict[str, Any], options: dict[str, Any], verbose: bool) -> di
     import numpy as np
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import CLARABEL
 
-    found = CLARABEL().solve_via_data(data | {"dims": SimpleNamespace(**data["dims"])}, False, verbose, options)
-    plain = {name: getattr(found, name) for name in ("obj_val", "solve_time", "iterations")}
-    return plain | {"x": np.asarray(found.x), "z": np.asarray(found.z), "status": str(found.status)}
+    solution = CLARABEL().solve_via_data(data | {"dims": SimpleNamespace(**data["dims"])}, False, verbose, options)
+    plain = {name: getattr(solution, name) for name in ("obj_val", "solve_time", "iterations")}
+    return plain | {"x": np.asarray(solution.x), "z": np.asarray(solution.z), "status": str(solution.status)}
 
 
 def highs(data: dict[str, Any], options: dict[str, Any], verbose: bool) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
     """Status, message, solution and multipliers of the inequalities of SciPy's linear program."""
     from scipy.optimize import linprog
 
-    found = linprog(**program)
-    return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
+    solution = linprog(**program)
+    return solution.status, solution.message, solution.x, None if solution.x is None else solution.ineqlin.marginals
 
 
 SOLVE: dict[str, Callable[..., Any]] = {

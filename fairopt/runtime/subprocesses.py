@@ -60,7 +60,7 @@ class _Process:
         try:
             self._send(pickle.dumps((seconds, request), 5))
             assert self.process.stdout is not None
-            done, found = pickle.load(self.process.stdout)
+            done, answer = pickle.load(self.process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = self.process.wait()
             if time.perf_counter() >= until:
@@ -69,7 +69,7 @@ class _Process:
         finally:
             clock.cancel()
             clock.join()  # the timer may be killing the process
-        return done, found
+        return done, answer
 
     @property
     def alive(self) -> bool:
@@ -123,7 +123,7 @@ def solve(what: str, until: float, **data: Any) -> Any:
             kept = _idle.pop() if _idle else None
         process = kept or _started()
         try:
-            done, found = process.solve(request, until)
+            done, answer = process.solve(request, until)
             break
         except RuntimeError:  # Linux kills a process when the thread that started it ends
             process.end()
@@ -139,8 +139,8 @@ def solve(what: str, until: float, **data: Any) -> Any:
     if not spare:
         process.end()
     if not done:
-        raise found if isinstance(found, Exception) else _CannotSend(found)
-    return found
+        raise answer if isinstance(answer, Exception) else _CannotSend(answer)
+    return answer
 
 
 @contextmanager

@@ -74,13 +74,13 @@ def _libraries() -> list[_Library]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # at each look, where two libraries of OpenMP are loaded
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-    layers = [getattr(one, "threading_layer", "") for one in found]
+        controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+    layers = [getattr(one, "threading_layer", "") for one in controllers]
     # `set_num_threads` of OpenBLAS silently ignores threads other than the one that first set a limit, and the last to
     # leave a block may be another; MKL and BLIS have no other function.
     return [
         _Library(one.get_num_threads, getattr(one, "_real_set_num_threads", one.set_num_threads), layer == "openmp")
-        for one, layer in zip(found, layers, strict=True)
+        for one, layer in zip(controllers, layers, strict=True)
         if layer != "disabled"
     ]
 

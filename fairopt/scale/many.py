@@ -126,12 +126,12 @@ class Allocations:
         """The allocation of one instance, without the users who take no part and without dual values."""
         b = range(len(self))[b]  # allows negative indices
         instance, users = self._batch.taking_part(b)
-        found = MeasuredPart(
+        part = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
         term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
         evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
-        return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self), evidence)
+        return gate.of_batch(self.policy, instance, self.tasks[b, users], part, self.seconds / len(self), evidence)
 
     def __repr__(self) -> str:
         name = label(self.policy)

@@ -85,7 +85,7 @@ def solve_bundles(program: BundleProgram, settings: Settings) -> Proposals:
         else:
             form = cp.sum(cp.multiply(division.parts_of_one(), cp.log(cone.model.held)))
         tell(f"cone program over bundles by {name}")
-        attempt, found = solve_problem(
+        attempt, solved = solve_problem(
             cp.Problem(cp.Maximize(form), cone.all_constraints),
             cone.unknowns,
             name,
@@ -93,7 +93,7 @@ def solve_bundles(program: BundleProgram, settings: Settings) -> Proposals:
             explain=partial(_refuse_infeasible, cone),
             objective=program.objective,
         )
-        if not found:
+        if not solved:
             yield Proposal("cone", attempt=attempt)
         elif division is not None:
             yield Proposal("cone", None, Divided(division), attempt=attempt, bundles=cone.bundles())
@@ -132,8 +132,8 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     """Raise `Infeasible` with an irreducible set of the policy's constraints; return if they are feasible."""
     always = [cone.capacity, *cone.box, *cone.required]
     groups = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
-    found = [cone.rest[k] for k in infeasible.irreducible(groups, always)]
-    if found:
-        parts = [conditions_in_words(block, [name]) for block, name, _ in found]
-        blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
+    conflict = [cone.rest[k] for k in infeasible.irreducible(groups, always)]
+    if conflict:
+        parts = [conditions_in_words(block, [name]) for block, name, _ in conflict]
+        blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in conflict))
         raise Infeasible(f"{' and '.join(dict.fromkeys(parts))} cannot hold within the capacities", blocks)

@@ -44,21 +44,21 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             earlier = solve_tiers(policy, instance, settings) if several else []
             last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
             assert isinstance(last, BundleProgram)
-            found = (
+            judged = (
                 gate.empty(last)
                 if last.empty
                 else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver, given.variables))
             )
-            return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
+            return gate.allocation(policy, [*earlier[:-1], (last, judged)], begun, given.tasks_by_server, held)
         if not several:
             program = Program(instance, policy.objective, policy.constraints)
-            found = gate.empty(program) if program.empty else _judge_by_kept(program, given, evidence, method, solver)
-            if found.ok:
+            judged = gate.empty(program) if program.empty else _judge_by_kept(program, given, evidence, method, solver)
+            if judged.ok:
                 kept = evidence if keep and _is_entry(evidence) else None
-                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server, kept=kept)
+                return gate.allocation(policy, [(program, judged)], begun, given.tasks_by_server, kept=kept)
         *before, (program, fresh) = solve_tiers(policy, instance, settings)
-        found = fresh if program.empty else _judge_at(program, given, fresh.evidence, method, solver)
-        return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
+        judged = fresh if program.empty else _judge_at(program, given, fresh.evidence, method, solver)
+        return gate.allocation(policy, [*before, (program, judged)], begun, given.tasks_by_server)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
@@ -96,10 +96,10 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
     try:
         tasks = program.gather(np.asarray(evidence[0]["divisible"], dtype=float).reshape(part.eligible.shape))
         kept = restored(program, evidence[0], None, policy.constraints)
-        found = gate.judge(program, Proposal("saved", tasks, kept))
+        judged = gate.judge(program, Proposal("saved", tasks, kept))
     except (LookupError, TypeError, ValueError):
         return None
-    return [(program, found)] if found.ok else None
+    return [(program, judged)] if judged.ok else None
 
 
 def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> JudgedPoint:

@@ -47,14 +47,15 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
     Tasks()
     """
     some = shipped_shares(0 if instance is None else instance.n_resources)
-    return st.sampled_from([s for s in some if instance is None or _defined(Leximin(s).check, instance)])
+    where = Instance([[1, 0], [0, 1]], [1, 1]) if instance is None else instance  # a share of 0 is not defined for all
+    return st.sampled_from([s for s in some if _defined(Leximin(s).check, where)])
 
 
 def shipped_shares(n_resources: int) -> list[Share]:
     """Every share of `fairopt.blocks.shares` with some parameters, the dominant share first."""
     kinds = sorted(of_kind(Share, shares_of_ours), key=lambda kind: kind is not DominantShare)
-    found = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
-    return [*found, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
+    made = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
+    return [*made, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
 
 
 def of_kind(base: type[Shipped], place: ModuleType) -> list[type[Shipped]]:

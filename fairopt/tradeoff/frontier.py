@@ -184,23 +184,6 @@ class Frontier:
         """
         return pandas().DataFrame(self.columns).set_index(list(self.grid))
 
-    def to_latex(self) -> str:
-        r"""The table that notebooks show, as a LaTeX tabular with booktabs rules, followed by remarks as comments.
-
-        Returns
-        -------
-        str
-            Needs ``\usepackage{booktabs}``. At most 20 points, those on the frontier first; `to_frame` has all.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> f = fo.frontier("fds", fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1, 2]})
-        >>> print(f.to_latex().splitlines()[6])
-            1 & 81.8\% {*} &    100.0\% & 5.7273 & 0.9412 &      -- & 0.0\% &   8.6\% \\
-        """
-        return later("fairopt.report.pages:frontier_latex")(self)
-
     def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
 
@@ -352,10 +335,10 @@ def frontier(
         if path is not None:
             so_far().save(path)  # before points are solved, in case it cannot be written
         try:
-            found = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
+            answers = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
             due = time.perf_counter() + PATIENCE
             tell(shorter(name, LONG), len(made) - len(points), len(made))
-            for done, (place, row) in enumerate(found, len(made) - len(points) + 1):
+            for done, (place, row) in enumerate(answers, len(made) - len(points) + 1):
                 rows[place] = row
                 tell(shorter(name, LONG), done, len(made))
                 if path is not None and (begun := time.perf_counter()) > due:
@@ -505,8 +488,8 @@ def _values(mechanism: Any, instance: Instance) -> list[float | None]:
         part = draw.uniform(0.5, 1.0, variable.shape)
         of_users = variable.shape[:1] == even.shape
         variable.save_value(part * even.reshape(-1, *[1] * (variable.ndim - 1)) if of_users else part)
-    found = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
-    values = [np.nan if part.value is None else part.value for part in found]
+    parts = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
+    values = [np.nan if part.value is None else part.value for part in parts]
     return [_plain(float(np.sum(value * draw.uniform(1.0, 2.0, np.shape(value))))) for value in values]
 
 

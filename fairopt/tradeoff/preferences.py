@@ -192,17 +192,17 @@ class Survey:
         )
         lower, upper = (ends[..., None] for ends in _thresholds(checked, self.betas, clock))
         wrong = ~((lower < self.lams) & (self.lams < upper))
-        found: list[NDArray[np.int64]] = []
+        chosen: list[NDArray[np.int64]] = []
         for p, order in enumerate(self.rankings):
             tell("people", p, len(self.people))
             if clock.late:
                 break
-            found.append(wrong[_pairs(order)].sum(axis=0))
-        if not found:
+            chosen.append(wrong[_pairs(order)].sum(axis=0))
+        if not chosen:
             raise OutOfTime(f"nobody was compared before the time limit; {LONGER}")
-        self.late, reached = len(found) < len(self.people), len(found)
+        self.late, reached = len(chosen) < len(self.people), len(chosen)
         self.people, self.rankings = self.people[:reached], self.rankings[:reached]
-        self.wrong = np.array(found, dtype=np.int32)
+        self.wrong = np.array(chosen, dtype=np.int32)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -267,10 +267,10 @@ class Survey:
         people, different = scaled[order], len(np.unique(tastes.round(9), axis=0))
         runs = [vq.kmeans2(people, min(int(number), different), minit="++", seed=seed) for seed in range(STARTS)]
         best = min(runs, key=lambda run: float(((people - run[0][run[1]]) ** 2).sum()))[1]
-        found = np.unique(best, return_inverse=True)[1][np.argsort(order)]
-        centres = np.array([tastes[found == c].mean(axis=0) for c in range(found.max() + 1)])
+        cluster = np.unique(best, return_inverse=True)[1][np.argsort(order)]
+        centres = np.array([tastes[cluster == c].mean(axis=0) for c in range(cluster.max() + 1)])
         first = np.argsort(-centres[:, 1], kind="stable")
-        return np.argsort(first)[found], centres[first]
+        return np.argsort(first)[cluster], centres[first]
 
     def plot(self, kind: str = "heat", *, ax: Any = None) -> Any:
         """Draw the number of compatible people over the grid (Joe-Wong et al. 2013, Figs. 20 and 21).

@@ -11,9 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fairopt as fo
-from fairopt.blocks.algebra import only_term
+from fairopt.blocks.algebra import ByExpression, only_term
+from fairopt.blocks.efficiency import Plane, PowerSpread
 from fairopt.blocks.model import Point
-from fairopt.blocks.normal_form import Kind, Linear, Order, Power, Ranked, Spread, Term
+from fairopt.blocks.normal_form import Kind, Linear, Order, Power, Ranked, Several, Spread, Term
+from fairopt.properties.prove.statements import Question
 
 WEIGHTS = np.array([1.0, 2.5, 0.4])
 POOL = fo.Instance(np.ones((3, 1)), [10.0], weights=WEIGHTS)
@@ -28,6 +30,37 @@ SMOOTH = [
     fo.FairnessEfficiency(0.5, 3, fo.Tasks()),
     fo.FairnessEfficiency(1, 0.5, fo.Tasks()),
 ]
+# An objective of each kind of fairopt's: its derivatives are part of proofs.
+OF_EVERY_KIND = [*SMOOTH, fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks()), PowerSpread(2.5, fo.Tasks()), fo.WeightedLog()]
+PLACEHOLDERS = {Several, Question}  # for sums, and for `fo.prove`
+
+
+def kinds_below(kind: type[Kind]) -> set[type[Kind]]:
+    return {kind}.union(*map(kinds_below, kind.__subclasses__()))
+
+
+def test_every_kind_of_fairopt_is_tested_here() -> None:
+    ours = {kind for kind in kinds_below(Kind) if kind.__module__.startswith("fairopt.")} - PLACEHOLDERS - {Kind}
+    assert {type(term.kind) for objective in OF_EVERY_KIND for term in objective.terms()} >= ours
+
+
+@pytest.mark.parametrize("objective", OF_EVERY_KIND, ids=repr)
+def test_derivatives_by_tasks_of_each_user_are_those_of_the_value_and_of_the_expression(
+    objective: fo.Objective,
+) -> None:
+    marginal = objective.by_user(POOL)
+    if marginal is None:
+        assert isinstance(objective.term.kind, (Ranked, Plane, ByExpression))  # no sums over users
+        return
+    x, step = Z * WEIGHTS, 1e-4
+    slope, curvature = marginal.both(x)
+    moved = [[value(objective, x * (1 + sign * step * one)) for one in np.eye(3)] for sign in (1, -1)]
+    assert_allclose(slope, (np.array(moved[0]) - moved[1]) / (2 * step * x), rtol=1e-6)
+    second = (np.array(moved[0]) + moved[1] - 2 * value(objective, x)) / (step * x) ** 2
+    assert_allclose(curvature, second, rtol=1e-4, atol=1e-6)
+    problem = fo.Policy(objective).problem(POOL)
+    problem.var_dict["tasks"].value = x
+    assert float(problem.objective.value) == pytest.approx(value(objective, x), rel=1e-9)
 
 
 def value(objective: fo.Objective, shares: np.ndarray, weights: np.ndarray = WEIGHTS) -> float:

@@ -1,7 +1,6 @@
 """What schedulers remember: formulas, promises on replays, and bad input."""
 
 import math
-import random
 import re
 import sys
 from pathlib import Path
@@ -237,25 +236,6 @@ def test_one_decay_is_that_of_many_samples_with_constant_use():
     for _ in range(100):
         value = memory.decayed(value, 2.0, 5.0, 77.0)
     assert value == pytest.approx(memory.decayed(3.0, 2.0, 500.0, 77.0), rel=1e-12)
-    assert memory.condor_priority(10.0, 0.0, 172_800, 86_400) == 2.5
-    assert memory.condor_priority(0.6, 0.0, 1e9, 86_400) == memory.LEAST_PRIORITY
-
-
-def test_karma_gives_no_slice_twice_and_only_lends_what_nobody_wants():
-    draw = random.Random(3)
-    credits = dict.fromkeys("ABCD", 100)
-    for _ in range(300):
-        demands = {user: draw.randint(0, 12) for user in "ABCD"}
-        before, (slices, credits) = credits, memory.karma(demands, credits, 20, 0.4)
-        assert sum(slices.values()) == min(20, sum(demands.values()))
-        assert all(min(demands[user], 3) <= slices[user] <= demands[user] for user in "ABCD")
-        borrowed = {user: max(0, slices[user] - 3) for user in "ABCD"}
-        earned = {user: credits[user] - before[user] - 2 + borrowed[user] for user in "ABCD"}
-        assert all(0 <= earned[user] <= max(0, 3 - demands[user]) for user in "ABCD")
-        # who borrowed less than it wanted has no more credits left than who borrowed, give or take one slice
-        short = [before[user] + 2 - borrowed[user] for user in "ABCD" if slices[user] < demands[user]]
-        lenders = [before[user] + 2 - borrowed[user] for user in "ABCD" if borrowed[user]]
-        assert not short or not lenders or max(short) <= min(lenders) + 1
 
 
 def test_the_karma_scheduler_earns_what_others_borrow():
@@ -298,7 +278,6 @@ def test_kueue_counts_an_admission_at_once_and_what_runs_at_samples():
         (lambda: Karma(sampling=math.nan), "sampling is nan"),
         (lambda: memory.decayed(1, 1, -1, 5), "time never goes back"),
         (lambda: memory.decayed(1, 1, 1, 0), "half_life is 0"),
-        (lambda: memory.karma({"A": 1}, {"A": 0}, 3, 1.5), "alpha is 1.5"),
         (lambda: fo.Scheduler([1], usage=5), "usage is 5; give one such as"),
         (lambda: try_promise("no-starvations"), "promise is 'no-starvations'; did you mean 'no-starvation'"),
         (lambda: try_promise(["splitting"]), r"promise is \['splitting'\]"),

@@ -43,6 +43,13 @@ def test_no_feasible_point_lies_outside(seed: int) -> None:
             assert found.status != 3 or bound == -np.inf
 
 
+def test_ranges_of_rows_without_a_point_stay_as_far_as_they_were() -> None:
+    """x >= 1 + 2 y and y >= x, x and y >= 0: each round would double them, up to 2^20."""
+    rows = Entries.of(sparse.csr_array([[-1.0, 2.0], [1.0, -1.0], [1.0, 1.0]]))
+    low, high = implied_ranges(rows, np.array([-1.0, 0.0, 10.0]), np.zeros(2), np.full(2, np.inf))
+    assert (low <= high).all() and (high <= 10).all()
+
+
 def cones(**sizes: Any) -> Any:
     return SimpleNamespace(**({"zero": 0, "nonneg": 0, "soc": [], "exp": 0, "p3d": []} | sizes))
 

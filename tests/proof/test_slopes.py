@@ -53,3 +53,14 @@ def test_wrong_multipliers_of_a_solver_make_no_larger_unit(factor: float, monkey
 def test_without_an_answer_of_a_solver_there_is_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solvers, "statuses", lambda _: iter(["solver_error"]))
     assert unit_of(0.0) == 0.0
+
+
+def test_a_value_above_the_bound_by_what_rows_are_broken_is_no_slope() -> None:
+    """Two tasks each of which counts up to 0.75: f is flat, and falls to half of them by 0.25."""
+    x, v = cp.Variable(2, nonneg=True), cp.Variable(2)
+    rows = [v <= x, v <= 0.75]
+
+    def restore() -> None:
+        v.save_value(np.array([0.75, 0.75]) + 1e-11)
+
+    assert slope_of(cp.sum(v), rows, x, AT, np.ones(2), restore).unit == pytest.approx(0.25, rel=1e-6)

@@ -30,6 +30,16 @@ def conflict(policy: fo.Policy, instance: fo.Instance) -> fo.errors.Infeasible:
     return caught.value
 
 
+def test_a_conflict_is_named_where_bounds_that_rows_imply_cross() -> None:
+    demands = [[1, 0, 3, 5], [3, 3, 4, 2], [3, 4, 6, 4], [5, 2, 1, 6], [6, 4, 6, 1], [5, 1, 2, 4]]
+    instance = fo.Instance(demands, [27, 14, 16, 16])
+    most = fo.MaxShare({"user4": 0.063}, fo.KDominantShare(4))
+    policy = fo.Policy(fo.Total(), [fo.EqualShares(fo.Tasks()), fo.MinTasks({"user3": 0.875}), most])
+    error = conflict(policy, instance)
+    assert "`EqualShares(Tasks())` and `MinTasks({'user3': 0.875})` cannot hold together" in str(error)
+    assert "room for 0.8312 times" in str(error)  # 8/11 tasks each, as resource4 has 16 for 22
+
+
 def holds(instance: fo.Instance, constraints: list[fo.Constraint]) -> bool:
     try:
         fo.Policy(fo.Total(fo.Tasks()), constraints).allocate(instance)

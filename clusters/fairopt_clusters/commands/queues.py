@@ -51,12 +51,12 @@ def _show_preemptions(table: pd.DataFrame, circle: list[str]) -> None:
         return ["fits" if fits else "too many to try" if of is None else ", ".join(of) or "-" for of, fits in listed]
 
     columns = [Column("queue", table["queue"].tolist(), right=False)]
-    headers = {"victims": "preempts", "fewest": "fewest by its rules", "fewest_of_any": "fewest of any"}
+    headers = {"victims": "preempts", "fewest": "fewest by its rules"}
     columns += [Column(header, cells(key), right=False) for key, header in headers.items()]
     console_for().print(
         Table("Preemption with fair sharing", Column("waiting", table["workload"].tolist(), right=False), [columns])
     )
-    say("fewest: the smallest sets that would do, by size in the order of its rules, and of any by HiGHS.")
+    say("fewest: the smallest set that would do, in the order of its rules.")
     if circle:
         say(f"This comes again for ever: {'; '.join(circle)}.")
 

@@ -31,8 +31,9 @@ from fairopt.io import write_whole
 from fairopt.policies import accepted
 from fairopt.report import check_output
 from fairopt.runtime import begin
+from fairopt_clusters.quotas import owed
 from fairopt_clusters.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
-from fairopt_clusters.quotas.owed import FORMATS, TEAM, quotas_of
+from fairopt_clusters.quotas.owed import FORMATS, TEAM
 from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
 from fairopt_clusters.quotas.tables import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt_clusters.quotas.team_quotas import PATCHES
@@ -154,7 +155,7 @@ def quotas(
     with working(name, verbose):
         clock = begin(time_limit)
         answer = mechanism.allocate(instance, **accepted(mechanism, time_limit=time_limit, verbose=verbose))
-        made = quotas_of(
+        made = owed.quotas(
             answer,
             target,
             by=by,

@@ -93,7 +93,7 @@ def report(
     more = [word for one in constraint or () for word in ("-c", one)]
     words = {name: (*(("-p", one) if one else ()), *more) for name, one in zip(chosen, given, strict=True)}
     with working("report", how.verbose, lambda: complain(INTERRUPTED)):  # Ctrl-C keeps what is found
-        found = cluster.cluster_report(
+        found = cluster.report(
             chosen,
             instance,
             title=title or f"Fair shares of {source.title}",

@@ -24,7 +24,7 @@ class FairTree(NotOfBlocks):
     the root down (SchedMD, *Fair Tree Fairshare Algorithm*). Usage is what jobs are billed for over time, halved in
     each `PriorityDecayHalfLife`. Here time stands still: the answer is what the accounts would hold on average if the
     same jobs kept waiting, whatever they used before. It is leximin of teams' billed shares per weight, from the
-    outermost label in, then of users'; only `fairopt simulate --half-life` remembers usage.
+    outermost label in, then of users'; only `fairopt simulate --usage` remembers usage.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What can be applied, from an answer: quotas of teams for Kubernetes, Kueue and Slurm.
 
-The names for users: `quotas_of` makes `Quotas`, with a `Quota` for each team and resource. `Quotas.diff` compares them
-with present ones: `QuotaChanges`, with a `Change` for each.
+Called with an answer, the package makes `Quotas`, with a `Quota` for each team and resource. `Quotas.diff` compares
+them with present ones: `QuotaChanges`, with a `Change` for each.
 
 The files:
 
@@ -19,4 +19,4 @@ from fairopt.runtime import public_names
 from fairopt_clusters.callable import callable_room
 
 __getattr__, __dir__ = public_names(__name__)
-callable_room(__name__, "fairopt_clusters.quotas.owed:quotas_of")
+callable_room(__name__, "fairopt_clusters.quotas.owed:quotas")

@@ -1,4 +1,3 @@
-from fairopt_clusters.quotas.owed import quotas_of as quotas_of
 from fairopt_clusters.quotas.quota import Quota as Quota
 from fairopt_clusters.quotas.team_quotas import Change as Change
 from fairopt_clusters.quotas.team_quotas import QuotaChanges as QuotaChanges

@@ -118,7 +118,7 @@ def read_queues(source: Any) -> InputQueues:
     nodes: dict[str, Node] = {}
     cohorts: dict[str, Raw] = {}
     documents = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
-    found = read_kueue(documents, mixed=True)
+    kueue = read_kueue(documents, mixed=True)
     for document, name in documents:
         for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
             cohorts[checked(Cohort, item, name, place).name] = item
@@ -126,7 +126,7 @@ def read_queues(source: Any) -> InputQueues:
     if not nodes:
         return InputQueues(raw, {}, cohorts)
     named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
-    queues, servers = Queues(found, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
+    queues, servers = Queues(kueue, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
     names = np.array([*nodes], dtype=object)
     return InputQueues(
         raw,
@@ -134,11 +134,11 @@ def read_queues(source: Any) -> InputQueues:
         cohorts,
         {
             queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}
-            for queue in found.cluster_queues
+            for queue in kueue.cluster_queues
         },
         {name: node.has for name, node in nodes.items() if not node.closed},
         queues.unpromised(Servers([node for node in nodes.values() if not node.closed])),
-        sorted(raw.keys() - {one.cluster_queue for one in found.local_queues.values()}),
+        sorted(raw.keys() - {one.cluster_queue for one in kueue.local_queues.values()}),
     )
 
 
@@ -278,15 +278,19 @@ def _version(queues: Mapping[str, Raw], given: str | None) -> str:
     """The version of all objects: that of the input, else the one given, else the newest."""
     if given is not None and given not in VERSIONS:
         raise InvalidInstance(f"the API version is {given!r}; give {' or '.join(VERSIONS)}")
-    found = sorted({str(queue["apiVersion"]).rpartition("/")[2] for queue in queues.values() if "apiVersion" in queue})
-    if len(found) > 1 or (found and found[0] not in VERSIONS):
+    versions = sorted(
+        {str(queue["apiVersion"]).rpartition("/")[2] for queue in queues.values() if "apiVersion" in queue}
+    )
+    if len(versions) > 1 or (versions and versions[0] not in VERSIONS):
         raise InvalidInstance(
-            f"the ClusterQueues are of version {' and '.join(map(repr, found))}; give them in one of "
+            f"the ClusterQueues are of version {' and '.join(map(repr, versions))}; give them in one of "
             f"{' and '.join(VERSIONS)}, as kubectl get clusterqueues.{VERSIONS[0]}.{_GROUP} -o json prints them"
         )
-    if found and given not in (None, found[0]):
-        raise InvalidInstance(f"the API version is {given!r}, but the ClusterQueues are of {found[0]!r}; leave it out")
-    return found[0] if found else given or VERSIONS[0]
+    if versions and given not in (None, versions[0]):
+        raise InvalidInstance(
+            f"the API version is {given!r}, but the ClusterQueues are of {versions[0]!r}; leave it out"
+        )
+    return versions[0] if versions else given or VERSIONS[0]
 
 
 # -- ClusterQueues of the input -------------------------------------------------------------------------------
@@ -299,8 +303,8 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _limits(queue: Raw) -> dict[tuple[str, str], str | None]:
     """The limit on borrowing of each quota of a ClusterQueue, as text, by flavor and resource."""
-    found = {(flavor, entry["name"]): entry.get("borrowingLimit") for flavor, entry in cells_of(queue)}
-    return {cell: None if limit is None else str(limit) for cell, limit in found.items()}
+    borrowing = {(flavor, entry["name"]): entry.get("borrowingLimit") for flavor, entry in cells_of(queue)}
+    return {cell: None if limit is None else str(limit) for cell, limit in borrowing.items()}
 
 
 def _changed(
@@ -402,13 +406,13 @@ def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
     without_note: dict[str, Any] = {} if of_owners else {"metadata": {}}
-    found = KueueObjects(
+    objects = KueueObjects(
         cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
         cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
     )
     return [
         quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
-        for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items()
+        for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items()
         for flavor, resource in branch.nominal
     ]
 

@@ -46,11 +46,11 @@ def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
     lists = [(document, name) for document, name in documents if isinstance(document.get("items"), list)]
     out = list[Gang]()
     if lists and users in (None, "queue", "namespace"):
-        found = read_kueue(lists, mixed=True)
+        objects_read = read_kueue(lists, mixed=True)
         for document, name in lists:
             objects = expanded(objects_of([(document, "")], name), name)
-            found = with_manifests(found, objects, name, Notes(), Additions(objects, name))
-        out += _of_kueue(found, users)
+            objects_read = with_manifests(objects_read, objects, name, Notes(), Additions(objects, name))
+        out += _of_kueue(objects_read, users)
     for document, name in jobs:
         out += _of_slurm(document["jobs"], name, users or "account")
     return out

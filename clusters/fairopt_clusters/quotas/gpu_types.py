@@ -106,8 +106,8 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
     base = bases.pop()
     index = {name.partition(":")[2]: servers.resource_index(name) for name in names}
     whole, anything = index.pop("", None), index.pop(ANY, None)
-    found = GpuTypes(base, whole, anything, index, ())
-    devices = found.devices(servers.capacities)
+    of_types = GpuTypes(base, whole, anything, index, ())
+    devices = of_types.devices(servers.capacities)
     there = list[Mapping[str, float]]()
     types = servers.server_types or [""] * servers.n_servers
     for name, number in zip(types, devices.tolist(), strict=True):
@@ -121,8 +121,8 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
         else:  # servers that were merged
             there = []
             break
-    found = GpuTypes(base, whole, anything, index, there)
-    return found if len(found.types) > 1 or len(names) > 1 else None
+    of_types = GpuTypes(base, whole, anything, index, there)
+    return of_types if len(of_types.types) > 1 or len(names) > 1 else None
 
 
 def is_tres(kind: str) -> bool:

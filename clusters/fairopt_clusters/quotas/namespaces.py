@@ -43,7 +43,7 @@ def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> d
     They are those that tasks of the team name, else one called as the team. A LocalQueue that is not in the input has
     no ClusterQueue, an empty text.
     """
-    found: dict[str, dict[str, set[str]]] = {}  # names by team and namespace
+    by_team: dict[str, dict[str, set[str]]] = {}  # names by team and namespace
     there, label = dict[tuple[str, str], str](), (users or "").partition("label:")[2]
     files = ["pods.json", "workloads.json", "localqueues.json"]
     for document, _ in documents_of(source, files, _EXPECTED):
@@ -60,12 +60,12 @@ def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> d
             names = [str(labels.get(label, ""))] if label else [space] if users == "namespace" else [queue]
             names += [f"{space}/{queue}", space] if users in (None, "queue") else []
             if team := next((name for name in names if name in teams), None):
-                found.setdefault(team, {}).setdefault(space, set()).update({named.get(LOCAL_QUEUE, "")} - {""})
+                by_team.setdefault(team, {}).setdefault(space, set()).update({named.get(LOCAL_QUEUE, "")} - {""})
     return {
         team: {
             (space, name): there.get((space, name), "")
             for space, names in of.items()
             for name in sorted(names or {team})
         }
-        for team, of in found.items()
+        for team, of in by_team.items()
     }

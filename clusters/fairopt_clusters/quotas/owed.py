@@ -47,7 +47,7 @@ MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 _NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
 
 
-def quotas_of(
+def quotas(
     answer: Allocation,
     format: str = FORMATS[0],
     *,
@@ -119,7 +119,7 @@ def quotas_of(
     ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
     ...     teams={"team": ["vision", "nlp"]},
     ... )
-    >>> print(fc.quotas_of(fo.DRF().allocate(cluster)).text(), end="")
+    >>> print(fc.quotas(fo.DRF().allocate(cluster)).text(), end="")
     team,resource,flavor,amount,unit
     vision,cpu,,16,
     vision,gpu,,4,
@@ -137,7 +137,7 @@ def quotas_of(
     chosen = _chosen("team", teams, with_users)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
-    found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    of_input = queues if isinstance(queues, InputQueues) else read_queues(queues)
     given = queues if source is None and not isinstance(queues, InputQueues) else source
     known = resource_quotas_of(given if present is None else present)
     limits, cluster = limits_of(given if present is None else present)
@@ -148,7 +148,7 @@ def quotas_of(
         labelling,
         tuple(chosen),
         tuple(kept),
-        found,
+        of_input,
         api_version,
         known,
         every_team=teams is None,
@@ -156,8 +156,8 @@ def quotas_of(
         limits=limits,
         cluster=cluster,
         fixed=read_fixed(given),
-        left_out=left_out(given, found, whole.servers.servers),
-        local_queues={} if found.raw or label != TEAM else local_queues_of(given, users, chosen),
+        left_out=left_out(given, of_input, whole.servers.servers),
+        local_queues={} if of_input.raw or label != TEAM else local_queues_of(given, users, chosen),
     )
     return made.quotas(format)
 
@@ -685,9 +685,9 @@ class _Source:
                 of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
                 of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
         units = {row.resource: row.unit for row in rows}
-        found = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
+        short = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
         what = "too large for the new quotas of their teams, and started whole or not at all"
-        return [f"{what}: {first_of(found)}"] if found else []
+        return [f"{what}: {first_of(short)}"] if short else []
 
     def _owed(self, team: str, resource: str, flavor: str) -> float | None:
         """The nominal quota of a ClusterQueue of the input."""
@@ -837,8 +837,8 @@ class _Source:
                 continue
             resource = matching(one.resource, {row.resource: None for row in rows})
             names = (one.flavor.lower(), *([flavor_name("")] if not one.flavor else []))
-            found = (written.get((one.team, resource or "", name)) for name in names)
-            flavor = next((name for name in found if name is not None), one.flavor)
+            flavors = (written.get((one.team, resource or "", name)) for name in names)
+            flavor = next((name for name in flavors if name is not None), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
                 key = (one.team, resource, "")

@@ -62,7 +62,7 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
     if source is None:
         return None
     documents = documents_of(source, [_OF_INPUT["kubernetes"]], EXPECTED)
-    found = [
+    items = [
         item
         for document, name in documents
         if isinstance(document.get("items"), list) or document.get("kind") == "ResourceQuota"
@@ -70,7 +70,7 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
         if kind == "ResourceQuota"
     ]
     known = bool(documents) and not isinstance(source, Mapping) and os.fspath(source) != DASH and Path(source).is_dir()
-    return found if found or known else None
+    return items if items or known else None
 
 
 def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tuple[list[Quota] | None, str]:
@@ -80,9 +80,9 @@ def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tupl
     if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".sh", ".txt"):
         return read_sacctmgr(read_text(source, EXPECTED), os.fspath(source)), ""
     documents = documents_of(source, [_OF_INPUT["slurm"]], EXPECTED)
-    found = [(document, name) for document, name in documents if "associations" in document]
-    limits = [quota for document, name in found for quota in read_associations(document, name)]
-    return (limits, cluster_of(found[0][0])) if found else (None, "")
+    of_slurm = [(document, name) for document, name in documents if "associations" in document]
+    limits = [quota for document, name in of_slurm for quota in read_associations(document, name)]
+    return (limits, cluster_of(of_slurm[0][0])) if of_slurm else (None, "")
 
 
 def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:

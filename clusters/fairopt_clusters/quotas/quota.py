@@ -36,7 +36,7 @@ class Quota:
     --------
     >>> import fairopt as fo, fairopt_clusters as fc
     >>> pool = fo.Instance([[4, 1]], [16, 2], users=["train"], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-    >>> fc.quotas_of(fo.DRF().allocate(pool)).rows[1]
+    >>> fc.quotas(fo.DRF().allocate(pool)).rows[1]
     Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='', owed=None)
     """
 
@@ -86,8 +86,8 @@ def steps_in_words(resources: Sequence[tuple[str, str]], whole_cores: bool = Fal
     words = {
         name: cpu if is_cpu(name, unit) else memory if is_memory(unit) else "whole units" for name, unit in resources
     }
-    found = [f"{', '.join(name for name in words if words[name] == word)} in {word}" for word in (*{*words.values()},)]
-    return ", ".join(sorted(found))
+    parts = [f"{', '.join(name for name in words if words[name] == word)} in {word}" for word in (*{*words.values()},)]
+    return ", ".join(sorted(parts))
 
 
 def same_unit(quota: Quota, unit: str) -> float:

@@ -135,7 +135,7 @@ def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: s
     Of several in a namespace the smallest counts, as in Kubernetes; those with scopes, which are for some pods only,
     are left out.
     """
-    found: dict[tuple[str, str], Quota] = {}
+    quotas: dict[tuple[str, str], Quota] = {}
     for item, place in items:
         one = checked(ResourceQuota, item, name, place)
         if one.is_scoped:
@@ -144,10 +144,10 @@ def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: s
             if not (resource := _requested(key)):
                 continue
             quota = quota_of(one.namespace, resource, "", quantity_at(amount, f"{name}: {place}.spec.hard.{key}"))
-            other = found.setdefault((quota.team, quota.resource), quota)
+            other = quotas.setdefault((quota.team, quota.resource), quota)
             if quota.amount < other.amount:
-                found[quota.team, quota.resource] = quota
-    return [*found.values()]
+                quotas[quota.team, quota.resource] = quota
+    return [*quotas.values()]
 
 
 def _requested(key: str) -> str:

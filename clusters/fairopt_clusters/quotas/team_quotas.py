@@ -91,7 +91,7 @@ class QuotaChanges:
     >>> pool = fo.Instance(
     ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
     ... )
-    >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
+    >>> fc.quotas(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
     ('vision holds 4 gpu, more than its new quota of 3',)
     """
 
@@ -110,7 +110,7 @@ class QuotaChanges:
         --------
         >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[1]], [4], resources=["gpu"])
-        >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([]).to_frame()[["team", "new"]]
+        >>> fc.quotas(fo.DRF().allocate(pool)).diff([]).to_frame()[["team", "new"]]
             team  new
         0  user1  4.0
         """
@@ -149,7 +149,7 @@ class Quotas:
     ...     servers=["a100-1", "t4-1"], server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
     ...     eligible={"vision": ["a100-1"], "nlp": ["t4-1"]},
     ... )
-    >>> quotas = fc.quotas_of(fo.DRF().allocate(cluster))
+    >>> quotas = fc.quotas(fo.DRF().allocate(cluster))
     >>> quotas
     <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
     >>> print(quotas.text("slurm").splitlines()[-1])
@@ -186,7 +186,7 @@ class Quotas:
         --------
         >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[4, 1]], [16, 2], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-        >>> print(fc.quotas_of(fo.DRF().allocate(pool)).text("csv"), end="")
+        >>> print(fc.quotas(fo.DRF().allocate(pool)).text("csv"), end="")
         team,resource,flavor,amount,unit
         vision,cpu,,8,
         vision,gpu,,2,
@@ -217,7 +217,7 @@ class Quotas:
         --------
         >>> import fairopt as fo, fairopt_clusters as fc
         >>> pool = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
-        >>> fc.quotas_of(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 6.0)]).rows[0].change
+        >>> fc.quotas(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 6.0)]).rows[0].change
         -2.0
         """
         if isinstance(present, Quotas):
@@ -236,7 +236,7 @@ class Quotas:
         Examples
         --------
         >>> import fairopt as fo, fairopt_clusters as fc
-        >>> fc.quotas_of(fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"]))).to_frame()
+        >>> fc.quotas(fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"]))).to_frame()
             team resource flavor  amount unit
         0  user1      gpu            4.0
         """

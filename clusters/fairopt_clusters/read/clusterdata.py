@@ -48,15 +48,15 @@ class _Field:
         """The name of the column in a file; BigQuery exports ``capacity.cpus`` as ``cpus`` if it is selected alone."""
         head, _, tail = self.name.rpartition(".")
         known = (self.name, f"{head}_{tail}", tail, head) if head else (self.name,)
-        found = next((name for name in known if name in header), None)
-        if found is not None and header.count(found) > 1:
-            raise InvalidInstance(f"{place}: the column {found!r} appears twice; names of columns must differ")
-        if found is None and self.required:
+        present = next((name for name in known if name in header), None)
+        if present is not None and header.count(present) > 1:
+            raise InvalidInstance(f"{place}: the column {present!r} appears twice; names of columns must differ")
+        if present is None and self.required:
             raise InvalidInstance(
                 f"{place}: there is no column {self.name!r}; {nearest(self.name, header)[:300]} "
                 f"(this should be a table of {table} rows)"
             )
-        return found
+        return present
 
 
 _NOT_OVER = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE")
@@ -143,12 +143,12 @@ def _batches(pa: Any, file: Path, columns: Sequence[_Field], table: str) -> Iter
     parquet = start == b"PAR1"
     with pa.parquet.ParquetFile(file) if parquet else rows_of_csv() as source:
         header = (source.schema_arrow if parquet else source.schema).names
-        found = {c.name: name for c in columns if (name := c.source(header, str(file), table))}
-        wanted = list(dict.fromkeys(found.values()))
+        sources = {c.name: name for c in columns if (name := c.source(header, str(file), table))}
+        wanted = list(dict.fromkeys(sources.values()))
         if not parquet:  # read as text: pyarrow would guess types
             source = rows_of_csv(include_columns=wanted, column_types={name: pa.string() for name in wanted})
         for batch in source.iter_batches(batch_size=1 << 16, columns=wanted) if parquet else source:
-            yield pa.RecordBatch.from_pydict({name: batch.column(source) for name, source in found.items()})
+            yield pa.RecordBatch.from_pydict({name: batch.column(source) for name, source in sources.items()})
 
 
 def _values(pa: Any, batch: Any, column: _Field, file: Path, first: int) -> NDArray[Any]:

@@ -112,9 +112,10 @@ def documents_in_folder(folder: Path) -> list[tuple[Any, str]]:
             continue
         if ending in YAML:
             text = read_text(file, _OF_KUBERNETES)
-            found = documents_of_yaml(text, os.fspath(file))
+            of_file = documents_of_yaml(text, os.fspath(file))
             out += [
-                (data, file.name + f", document {number}" * (len(found) > 1 or number > 1)) for data, number in found
+                (data, file.name + f", document {number}" * (len(of_file) > 1 or number > 1))
+                for data, number in of_file
             ]
         else:
             out.append((data_of_file(file, _OF_KUBERNETES), file.name))

@@ -86,8 +86,8 @@ def is_of_manifests(folder: Path, kinds: Sequence[str] | None = None) -> bool:
     of_yaml = {name for name, ending in ends.items() if ending != ".json"}
     # with lists that are complete, of files of JSON only jobs.json is of Slurm for certain
     others = of_yaml | (ends.keys() & {"jobs.json"}) if kinds else ends.keys() - LISTS.known(entries)
-    found = any(_starts_as_kubernetes(folder / name) for name in others)
-    return found or (not kinds and bool(of_yaml))
+    of_kubernetes = any(_starts_as_kubernetes(folder / name) for name in others)
+    return of_kubernetes or (not kinds and bool(of_yaml))
 
 
 def _starts_as_kubernetes(file: Path) -> bool:
@@ -105,8 +105,8 @@ def is_snapshot(path: Path, kinds: Sequence[str]) -> bool:
 
 def is_of_kubernetes(documents: Sequence[tuple[Any, str]], options: Mapping[str, Any]) -> bool:
     """Whether one of some documents is an object of Kubernetes, or a list of objects, or a snapshot of KAI."""
-    found = [data for data, _ in documents if isinstance(data, dict)]
-    return any(("kind" in data and "demands" not in data) or OBJECTS in data for data in found)
+    mappings = [data for data, _ in documents if isinstance(data, dict)]
+    return any(("kind" in data and "demands" not in data) or OBJECTS in data for data in mappings)
 
 
 def is_of_slurm(documents: Sequence[tuple[Any, str]], options: Mapping[str, Any]) -> bool:

@@ -43,7 +43,7 @@ def read_openb_jobs(
     ones = np.ones(len(table))
     with np.errstate(invalid="ignore"):
         durations = ended - started
-    found = JobArguments(
+    jobs = JobArguments(
         table.labels("qos", unique=False) if who else [label_of(request) for request in requests],
         in_order(table.path, amounts, servers, notes),
         durations,
@@ -59,8 +59,8 @@ def read_openb_jobs(
         ("never scheduled (of unknown duration)", np.isinf(started)),
         ("without a time of creation or deletion", np.isinf(created) | np.isinf(ended)),
         ("not deleted after it was scheduled", ~(durations > 0)),
-        ("requesting nothing", ~found.demands.any(axis=1)),
-        ("larger than any server where it may run", ~found.fitting(servers)),
+        ("requesting nothing", ~jobs.demands.any(axis=1)),
+        ("larger than any server where it may run", ~jobs.fitting(servers)),
     ):
         left_out = np.flatnonzero(kept & bad)
         notes.add("{pod} {was} left out: {reason}", *(names[row] for row in left_out), reason=reason)
@@ -69,4 +69,4 @@ def read_openb_jobs(
         raise notes.nothing_left(f"{table.path} has no pod that can be a job")
     last = int((ended[kept] == ended[kept].max()).sum())
     notes.add("{pod} {was} deleted at the last time in the list, perhaps cut short", number=last if last > 1 else 0)
-    return found.part(kept)
+    return jobs.part(kept)

@@ -235,11 +235,11 @@ class _Filling:
         most = float(np.min(((self.limits - at) / np.where(speed > 0, speed, 1.0))[speed > 0])) * fast
         bounds = [(0, None)] * len(self.user) + [(0, max(most, 0.0))]
         matrix, right = np.vstack([lower, upper]), np.concatenate([-at / unit, self.right / size])
-        found = linprog(gain, matrix, right, bounds=bounds, method="highs-ds")
-        if found.x is None:  # what is at the start uses up rows but for rounding
+        solution = linprog(gain, matrix, right, bounds=bounds, method="highs-ds")
+        if solution.x is None:  # what is at the start uses up rows but for rounding
             return 0.0, np.where(speed > 0, 1.0, 0.0)
-        worth = np.maximum(-found.ineqlin.marginals[: len(at)], 0.0) * speed / unit / fast
-        return max(float(found.x[-1]), 0.0) / fast, worth
+        worth = np.maximum(-solution.ineqlin.marginals[: len(at)], 0.0) * speed / unit / fast
+        return max(float(solution.x[-1]), 0.0) / fast, worth
 
     def part_that_fits(self, tasks: Float) -> float:
         """The largest part of tasks, at most 1, that fits."""

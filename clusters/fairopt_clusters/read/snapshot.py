@@ -78,7 +78,7 @@ def _named(item: Any, *name: str) -> str:
 
 def _list(lists: Mapping[str, Any], key: str, name: str) -> list[Any]:
     """A list of objects; null is none."""
-    found = lists.get(key)
-    if found is not None and not isinstance(found, list):
-        raise InvalidInstance(f"{name}: {OBJECTS}.{key} is {shown(found)}; give a list of objects")
-    return found or []
+    objects = lists.get(key)
+    if objects is not None and not isinstance(objects, list):
+        raise InvalidInstance(f"{name}: {OBJECTS}.{key} is {shown(objects)}; give a list of objects")
+    return objects or []

@@ -223,7 +223,7 @@ def _number_of_shapes(work: list[Work]) -> int:
 
 def _large_tasks(work: list[Work], capacities: Float, resources: Sequence[str], notes: Notes, word: str) -> set[int]:
     """The positions of tasks that are larger than any server where they may run, and a note with an example."""
-    found = set[int]()
+    too_large = set[int]()
     by_place: dict[bytes | None, list[int]] = {}
     for k, each in enumerate(work):
         by_place.setdefault(None if each.servers is None else each.servers.tobytes(), []).append(k)
@@ -237,8 +237,8 @@ def _large_tasks(work: list[Work], capacities: Float, resources: Sequence[str], 
             described = [each.name, *(f"{each.request[i]:g} of {resources[i]}" for i in beyond[:1])]
             example = ": ".join(filter(None, described))
             notes.add(f"{{{word}}} {{is}} larger than any eligible server", example, number=each.count)
-            found.add(members[m])
-    return found
+            too_large.add(members[m])
+    return too_large
 
 
 def _larger_than_all(requests: Float, servers: Float) -> Bool:

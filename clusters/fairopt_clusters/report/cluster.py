@@ -62,7 +62,7 @@ class Saved:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterReport:
-    """A report on a cluster for those who run it; made by `cluster_report`.
+    """A report on a cluster for those who run it; made by ``fairopt_clusters.report``.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class ClusterReport:
     --------
     >>> import fairopt as fo, fairopt_clusters as fc
     >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], users=["train", "web"], resources=["cpu", "gpu"])
-    >>> for line in fc.cluster_report("drf", cluster).sentences:
+    >>> for line in fc.report("drf", cluster).sentences:
     ...     print(line)
     DRF divides 1 server among 2 users and runs 24 tasks.
     cpu is used up (all 32); 67% of gpu is in use.
@@ -161,7 +161,7 @@ class ClusterReport:
         --------
         >>> import pathlib, tempfile, fairopt as fo, fairopt_clusters as fc
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> found = fc.cluster_report(["drf", "nash"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
+        >>> found = fc.report(["drf", "nash"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
         >>> saved = found.write(folder / "report.html", answers=folder / "answers")
         >>> [(one.path.name, one.verification.ok) for one in saved.values()]
         [('drf.json', True), ('nash-welfare.json', True)]
@@ -229,9 +229,9 @@ def _described(found: Findings) -> dict[str, Any]:
     }
 
 
-def cluster_report(
+def report(
     policies: Any,
-    instance: Instance,
+    instance: Instance | None = None,
     *,
     title: str = "Fair shares of the cluster",
     lead: str | None = None,
@@ -241,14 +241,15 @@ def cluster_report(
     time_limit: float | None = None,
     verbose: bool = False,
 ) -> ClusterReport:
-    """Find everything that a report on a cluster says: under one policy, or under several side by side.
+    """Find everything that a report on a cluster says: of one answer, or of several policies side by side.
 
     Parameters
     ----------
-    policies : iterable of Policy, mechanism or str, or dict of these by name
-        The summary is of the first. Strings are read by `fairopt.policies.named_policy`.
-    instance : Instance
-        Users and servers; with `Instance.held` the report compares what runs now with what is fair.
+    policies : Allocation, or iterable of Policy, mechanism or str, or dict of these by name
+        An answer is not computed again. Of several policies the summary is of the first. Strings are read by
+        `fairopt.policies.named_policy`.
+    instance : Instance, optional
+        For policies: users and servers. With `Instance.held` the report compares what runs now with what is fair.
     title : str
         The heading of the page.
     lead : str, optional
@@ -270,19 +271,29 @@ def cluster_report(
 
     Raises
     ------
+    InvalidBlock
+        If policies come without an instance, or an answer with one.
     FairoptError
         The first policy's error, if none has an answer.
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> found = cluster_report(["drf", "most-tasks"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    >>> import fairopt as fo, fairopt_clusters as fc
+    >>> cluster = fo.Instance([[2, 3], [2, 1]], [6, 4])
+    >>> list(fc.report(fo.DRF().allocate(cluster)).findings)
+    ['DRF']
+    >>> found = fc.report(["drf", "most-tasks"], cluster)
     >>> list(found.findings), found.to_html().count("<h1")
     (['DRF', 'most tasks'], 1)
     """
+    if isinstance(policies, Allocation):
+        if instance is not None:
+            raise InvalidBlock("report(answer, instance): an answer knows its instance; leave it out")
+        policies, instance = {label(policies.policy): _Answered(policies)}, policies.instance
     if not isinstance(instance, Instance):
-        raise InvalidBlock(f"cluster_report(..., {type(instance).__name__}): give an Instance second")
-    chosen, outcomes, found = mechanisms(policies), list[Outcome](), dict[str, Findings]()
+        given = f"{type(policies).__name__}, {type(instance).__name__}"
+        raise InvalidBlock(f"report({given}): give an Allocation, or policies and an Instance")
+    chosen, outcomes, findings = mechanisms(policies), list[Outcome](), dict[str, Findings]()
     if not chosen:
         raise InvalidBlock("no policy is given; give one, such as 'drf'")
     if lead not in (None, TASKS):
@@ -297,14 +308,14 @@ def cluster_report(
                 say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, say, lead, full, **options)
+                    findings[name] = _findings(one.allocation, clock, say, lead, full, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
-        if not found:
+        if not findings:
             raise
-    if not found:
+    if not findings:
         raise next(one.error for one in outcomes if one.error is not None)
-    kept = {one.policy: found[one.policy] for one in outcomes if one.policy in found}
+    kept = {one.policy: findings[one.policy] for one in outcomes if one.policy in findings}
     comparison = Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :])
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 
@@ -318,37 +329,6 @@ class _Answered:
     def allocate(self, instance: Instance) -> Allocation:
         """The answer."""
         return self.answer
-
-
-def report_on(answer: Allocation, **options: Any) -> ClusterReport:
-    """`cluster_report` of one answer, which is not computed again; also ``fairopt_clusters.report(answer)``.
-
-    Parameters
-    ----------
-    answer : Allocation
-        A policy's answer for the cluster.
-    **options
-        As of `cluster_report`: ``title``, ``lead``, ``full_demand``, ``time_limit``.
-
-    Returns
-    -------
-    ClusterReport
-
-    Raises
-    ------
-    InvalidBlock
-        If it is no answer.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> import fairopt_clusters as fc
-    >>> list(fc.report(fo.DRF().allocate(fo.datasets.demo())).findings)
-    ['DRF']
-    """
-    if not isinstance(answer, Allocation):
-        raise InvalidBlock(f"report({type(answer).__name__}): give an Allocation, such as DRF().allocate(instance)")
-    return cluster_report({label(answer.policy): _Answered(answer)}, answer.instance, **options)
 
 
 def _findings(

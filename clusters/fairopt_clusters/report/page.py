@@ -233,10 +233,10 @@ def _waiting(allocation: Allocation) -> Table | None:
 
 def _compared(report: ClusterReport, kind: str) -> Table:
     """The totals of all policies."""
-    found = [f.allocation for f in report.findings.values()]
-    metrics = [a.metrics() for a in found]
+    answers = [f.allocation for f in report.findings.values()]
+    metrics = [a.metrics() for a in answers]
     _, parties = words.who(report.instance)
-    wait = [len(words.waiting(a)) for a in found]
+    wait = [len(words.waiting(a)) for a in answers]
     columns = [
         Column("notion", list(report.findings), right=False),
         Column("tasks", numbers([m["ntt"] for m in metrics])),
@@ -633,10 +633,10 @@ def _sentence(verdict: Verdict) -> str:
 
 def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
     """The certificate of each answer, and what was proved again from its file."""
-    found = list(report.findings.items())
-    proofs = [f.allocation.certificate for _, f in found]
+    findings = list(report.findings.items())
+    proofs = [f.allocation.certificate for _, f in findings]
     columns = [
-        Column("notion", [name for name, _ in found], right=False),
+        Column("notion", [name for name, _ in findings], right=False),
         Column(
             "certified",
             ["yes" if p.ok else "NO" for p in proofs],
@@ -649,7 +649,7 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
         Column("seconds", [f"{p.seconds:.3g}" for p in proofs]),
     ]
     if saved:
-        files = [saved[name] for name, _ in found]
+        files = [saved[name] for name, _ in findings]
         columns.append(Column("file", [str(one.path) for one in files], right=False))
         columns.append(Column("proved again from the file", [_proved(one) for one in files], right=False))
     return grid("Certificates", columns)
@@ -657,10 +657,10 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Table:
 
 def _proved(saved: Saved) -> str:
     """What is proved from a file, or why nothing is."""
-    found = saved.verification
-    if found.ok:
-        return f"yes, gap at most {found.gap:.1e}"
-    return "; ".join([found.statement.removesuffix(":"), *found.faults[:1]])
+    verification = saved.verification
+    if verification.ok:
+        return f"yes, gap at most {verification.gap:.1e}"
+    return "; ".join([verification.statement.removesuffix(":"), *verification.faults[:1]])
 
 
 def _commands(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> list[str]:

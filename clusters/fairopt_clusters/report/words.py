@@ -219,8 +219,8 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
 
 def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     """What follows for the operator from the first answer, the most urgent first."""
-    name, found = next(iter(findings.items()))
-    allocation, bought = found.allocation, found.purchases
+    name, first = next(iter(findings.items()))
+    allocation, bought = first.allocation, first.purchases
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
@@ -242,7 +242,7 @@ def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     objections = ("team-sharing-incentive",) if teams else ("sharing-incentive", "envy-free")
     out += [
         Advice("questions", f"Expect questions under {name}: {v.sentence}.")
-        for v in found.verdicts
+        for v in first.verdicts
         if v.holds is False and v.name in objections
     ]
     return out
@@ -250,17 +250,17 @@ def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
 
 def _from_held(allocation: Allocation) -> list[Advice]:
     """Who holds more and who less than is fair now."""
-    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
-    if found is None or not found.names:
+    held = held_now(allocation, teams_shown(allocation.instance), alone=True)
+    if held is None or not held.names:
         return []
     titles = of_units(allocation.instance.resources, allocation.instance.units)
     sides: dict[str, list[str]] = {OVER: [], UNDER: []}
-    for r in found.largest_first:
-        if found.states[r] in sides:
-            i = int(found.judged[r])
-            apart = f"{amount(abs(found.difference[r, 1 + i]))} {titles[i]}"
-            more = "more" if found.states[r] == OVER else "less"
-            sides[found.states[r]].append(f"{found.names[r]} holds {apart} {more} than its fair share")
+    for r in held.largest_first:
+        if held.states[r] in sides:
+            i = int(held.judged[r])
+            apart = f"{amount(abs(held.difference[r, 1 + i]))} {titles[i]}"
+            more = "more" if held.states[r] == OVER else "less"
+            sides[held.states[r]].append(f"{held.names[r]} holds {apart} {more} than its fair share")
     if not any(sides.values()):
         return [Advice("held", "Nothing has to be moved: what runs now is what is fair.")]
     out = []

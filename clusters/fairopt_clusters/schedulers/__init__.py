@@ -5,7 +5,6 @@ feasibility only. Each names the file and the commit that its formulas are from.
 
 * `base`: what they have in common: checks of a tree, a tree of an instance, the tasks that a division pays for.
 * `filling`: division level by level, and water-filling of one resource among the queues of a level.
-* `go_sort`: Go's stable sort.
 * `kai`: KAI's division. `yunikorn`: YuniKorn's fair share. `volcano`: three plugins of Volcano.
 * `hdrf`: hierarchical DRF as one of them computes it.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.

@@ -63,9 +63,9 @@ def drawn(rng: np.random.Generator, scheduler: Deployed, without: tuple[str, ...
 def features_of(tree: QueueTree) -> set[str]:
     """The features that queues have, of those that some trials leave out; quotas of Kueue's roots are its capacity."""
     owed = [one for one in tree.queues if any(one.guarantee.values()) or UNLIMITED in " ".join(one.notes)]
-    found = {key for key in AMOUNTS if key != "guarantee" and any(getattr(one, key) for one in tree.queues)}
-    found |= {"guarantee"} if any(one.parent or tree.scheduler != "Kueue" for one in owed) else set()
-    return found | ({"priority"} if len({one.priority or 0 for one in tree.queues}) > 1 else set())
+    features = {key for key in AMOUNTS if key != "guarantee" and any(getattr(one, key) for one in tree.queues)}
+    features |= {"guarantee"} if any(one.parent or tree.scheduler != "Kueue" for one in owed) else set()
+    return features | ({"priority"} if len({one.priority or 0 for one in tree.queues}) > 1 else set())
 
 
 def _tree(rng: np.random.Generator, scheduler: str, has: set[str]) -> QueueTree:

@@ -15,9 +15,9 @@ from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
 from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, nodes_of
 from fairopt_clusters.schedulers.filling import by_weight
-from fairopt_clusters.schedulers.preemption import STRATEGIES, Ordering, turns, victims
+from fairopt_clusters.schedulers.preemption import STRATEGIES, victims
 from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
-from fairopt_clusters.schedulers.smallest import by_rules, of_any
+from fairopt_clusters.schedulers.smallest import by_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +170,7 @@ class Kueue(Deployed):
         pandas.DataFrame
             By workload: ``queue``, ``fits``, and tuples of names. ``victims``; ``fewest``, which can go one after the
             other, each as a rule of shares allows when its turn comes, found by trying all sets by size, None if that
-            takes more than 20,000 steps; ``fewest_of_any``, by HiGHS.
+            takes more than 20,000 steps.
 
         Examples
         --------
@@ -180,18 +180,18 @@ class Kueue(Deployed):
         >>> queues = [Queue(name, "all", guarantee={"cpu": 10}, notes=own) for name in "ab"]
         >>> tree, running = QueueTree("Kueue", (Queue("all"), *queues)), [("a", {"cpu": 6}), ("b", {"cpu": 13})]
         >>> table = fc.schedulers.Kueue().preemptions(tree, [("a", {"cpu": 8}, 10)], running)
-        >>> table[["victims", "fewest", "fewest_of_any"]].values.tolist()
-        [[('2',), ('2', '1'), ('2',)]]
+        >>> table[["victims", "fewest"]].values.tolist()
+        [[('2',), ('2', '1')]]
         """
         nodes, runs = self._running(tree, "", running)
         names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
         for k, one in enumerate((self._workload(nodes, one) for one in waiting), 1):
-            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None, of_any(nodes, one, runs)]
+            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None]
             with suppress(OutOfDomain):
                 sets[1] = by_rules(nodes, one, runs, self.strategies)
             named = (None if of is None else tuple(names[j] for j in of) for of in sets)
             rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
-        columns = ["workload", "queue", "fits", "victims", "fewest", "fewest_of_any"]
+        columns = ["workload", "queue", "fits", "victims", "fewest"]
         return pandas().DataFrame(rows, columns=columns).set_index("workload")
 
     def circle(
@@ -241,55 +241,6 @@ class Kueue(Deployed):
     def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
         """The rows of workloads that a workload preempts."""
         return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
-
-    def order(
-        self,
-        tree: QueueTree,
-        preemptor: str,
-        workloads: Iterable[Workload | tuple[str, Amounts]],
-        candidates: Iterable[int] | None = None,
-        drops: Iterable[int] = (),
-    ) -> list[str]:
-        """In what order queues are asked for workloads to preempt, if each that is asked gives one and keeps its use.
-
-        Parameters
-        ----------
-        tree, preemptor, workloads
-            As for `victims`.
-        candidates : iterable of int, optional
-            Places of workloads that may be preempted, default all.
-        drops : iterable of int, optional
-            Turns, from 0, at which a queue is left out from then on.
-
-        Returns
-        -------
-        list of str
-            Names of queues.
-
-        Examples
-        --------
-        >>> import fairopt_clusters as fc
-        >>> from fairopt_clusters import Queue, QueueTree
-        >>> queues = [Queue(name, "all", guarantee={"cpu": 2}) for name in "abc"]
-        >>> running = [("b", {"cpu": 5}), ("c", {"cpu": 3})]
-        >>> fc.schedulers.Kueue().order(QueueTree("Kueue", (Queue("all"), *queues)), "a", running)
-        ['b', 'c']
-        """
-        nodes, runs = self._running(tree, preemptor, workloads)
-        order = turns(runs, preemptor)
-        chosen, left = None if candidates is None else {*candidates}, dict[str, list[int]]()
-        for j in order:
-            if chosen is None or j in chosen:
-                left.setdefault(runs[j].queue, []).append(j)
-        ordering, out = Ordering(nodes, nodes[preemptor], left, order), list[str]()
-        without = {*drops}
-        for node in ordering:
-            if len(out) in without:
-                ordering.pruned.add(node)
-            else:
-                ordering.pop(node)
-            out.append(node.name)
-        return out
 
     def admitted(self, tree: QueueTree, waiting: Mapping[str, Amounts]) -> list[str]:
         """In what order one waiting workload of each queue is considered, if each that fits is admitted.

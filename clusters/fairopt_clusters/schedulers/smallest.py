@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import numpy as np
-
 from fairopt.errors import OutOfDomain
-from fairopt.runtime import optimize, sp
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers.cohorts import Node
-from fairopt_clusters.schedulers.preemption import Ordering, allowed, candidates, turns
+from fairopt_clusters.schedulers.preemption import Ordering, allowed, candidates
 
 MOST_STEPS = 20_000
 
@@ -85,62 +81,6 @@ def by_rules(
     finally:
         preemptor.add(incoming.uses, -1)
     return []
-
-
-def of_any(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload]) -> list[int]:
-    """The smallest set of workloads, whatever rules say, by HiGHS, and checked by addition.
-
-    What passes to a cohort from below is convex in what is used there, so that rows of inequalities say it exactly.
-    """
-    preemptor, request = nodes[incoming.queue], incoming.uses
-    if preemptor.fits(request):
-        return []
-    tree = [node for node in nodes.values() if node.root is preemptor.root]
-    rows = [j for j in turns(workloads, incoming.queue) if nodes[workloads[j].queue].root is preemptor.root]
-    cells = [(node, name) for node in tree for name in request]
-    passes = {(node.name, name): len(rows) + k for k, (node, name) in enumerate(cells)}
-    entries, bounds = list[tuple[int, int, float]](), list[float]()
-
-    def limit(use: Mapping[int, float], most: float, scale: float) -> None:
-        entries.extend((len(bounds), column, value / scale) for column, value in use.items())
-        bounds.append(most / scale)
-
-    path = preemptor.above(itself=True)
-    for node, name in cells:
-        below = sum(max(0, one.used.get(name, 0) - one.local(name)) for one in node.children)
-        own = node.used.get(name, 0) - below + (request[name] if node is preemptor else 0)
-        use = {
-            k: -float(amount)
-            for k, j in enumerate(rows)
-            if workloads[j].queue == node.name and (amount := workloads[j].uses.get(name, 0))
-        }
-        use |= {passes[one.name, name]: 1.0 for one in node.children}
-        scale = float(max(1, node.root.quota.get(name, 0)))
-        limit({**use, passes[node.name, name]: -1.0}, float(node.local(name) - own), scale)
-        if node in path and request[name] and math.isfinite(node.limit(name)):
-            limit(use, float(node.limit(name) - own), scale)
-    n = len(rows) + len(cells)
-    at, columns, values = zip(*entries, strict=True)
-    matrix = sp.coo_array((values, (at, columns)), shape=(len(bounds), n))
-    constraints = [optimize.LinearConstraint(matrix, -np.inf, bounds)]
-    whole = (np.arange(n) < len(rows)).astype(int)
-    box = optimize.Bounds(np.zeros(n), np.where(whole, 1, np.inf))
-    chosen = list[int]()
-    for cost in ([1.0] * len(workloads), *_costs(nodes, incoming, workloads)):
-        costs = np.array([*(cost[j] for j in rows), *[0.0] * len(cells)])
-        found = optimize.milp(costs, integrality=whole, bounds=box, constraints=constraints)
-        if found.x is None:
-            return chosen
-        chosen = [j for k, j in enumerate(rows) if found.x[k] > 0.5]
-        constraints.append(optimize.LinearConstraint(costs, -np.inf, sum(cost[j] for j in chosen)))
-    for j in chosen:
-        nodes[workloads[j].queue].add(workloads[j].uses, -1)
-    fits = preemptor.fits(request)
-    for j in chosen:
-        nodes[workloads[j].queue].add(workloads[j].uses)
-    if not fits:
-        raise OutOfDomain("Kueue: HiGHS rounds amounts as small as those of these workloads; give larger units")
-    return chosen
 
 
 def _costs(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload]) -> list[list[float]]:

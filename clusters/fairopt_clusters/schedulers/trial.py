@@ -49,8 +49,8 @@ class Trial:
     def breach(self, scheduler: Deployed, case: Case) -> Breach | None:
         """The largest breach in a case, None if there is none."""
         least = LEAST if kind_of(scheduler) != HDRF else OF_TASKS
-        found = [one for one in self.breaches(scheduler, case) if one.margin > least]
-        return max(found, key=lambda one: one.margin, default=None)
+        breaches = [one for one in self.breaches(scheduler, case) if one.margin > least]
+        return max(breaches, key=lambda one: one.margin, default=None)
 
 
 TRIALS = list[Trial]()  # in the order of reports

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cmp_to_key
 from itertools import groupby
 from typing import ClassVar
 
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, request_of, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_use
-from fairopt_clusters.schedulers.go_sort import stable_in_go
 
 Amounts = Mapping[str, float]
 
@@ -87,11 +87,14 @@ class YuniKorn(Deployed):
 
         keys = {queue.name: key(queue) for queue in top}
 
-        def before(one: Queue, other: Queue) -> bool:
+        def compared(one: Queue, other: Queue) -> int:
+            """Below 0 if a queue is before another."""
             mine, its = keys[one.name], keys[other.name]
-            return mine < its or (mine == its and _waits_for_more(one, other))
+            if mine != its:
+                return 1 if mine > its else -1
+            return _waits_for_more(other, one) - _waits_for_more(one, other)
 
-        return [queue.name for queue in stable_in_go(top, before)]
+        return [queue.name for queue in sorted(top, key=cmp_to_key(compared))]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable, asked = usable_of(tree), request_of(tree)

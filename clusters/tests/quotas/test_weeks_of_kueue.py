@@ -8,7 +8,6 @@ import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters.quotas.cluster_queues import InputQueues
-from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo
@@ -36,7 +35,7 @@ def shared(queues, asked, nodes, rest, policy, tmp_path):
 def week(queues, asked, nodes, rest, policy, tmp_path):
     """What queues get of GPUs in a week, the quotas, and the queues as applied."""
     document, answer, got = shared(queues, asked, nodes, rest, policy, tmp_path)
-    made = quotas_of(answer, "kueue", queues=document)
+    made = fc.quotas(answer, "kueue", queues=document)
     applied = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "", "", True)["items"]}
     return got, made, [applied.get(one["metadata"]["name"], one) for one in queues]
 
@@ -135,7 +134,7 @@ def two_pools():
 def test_limits_of_a_pool_that_is_scaled_to_zero_stay(tmp_path):
     document = two_pools()
     (tmp_path / "now.json").write_text(json.dumps(document))
-    made = quotas_of(fo.HDRF().allocate(fo.read(tmp_path / "now.json")), "kueue", queues=document)
+    made = fc.quotas(fo.HDRF().allocate(fo.read(tmp_path / "now.json")), "kueue", queues=document)
     limits = limits_of(made)
     assert limits["a", "od", GPU] == "0" and limits["a", "spot", GPU] == "20" and limits["a", "spot", "cpu"] is None
     assert "no servers that count now, so that limits stay as their owners gave them: spot" in made.notes
@@ -145,12 +144,12 @@ def test_quotas_of_one_resource_leave_the_limits_of_others(tmp_path):
     document = two_pools()
     (tmp_path / "now.json").write_text(json.dumps(document))
     answer = fo.HDRF().allocate(fo.read(tmp_path / "now.json"))
-    first = data_of_text(quotas_of(answer, "kueue", queues=document).text(), "", "", True)["items"]
+    first = data_of_text(fc.quotas(answer, "kueue", queues=document).text(), "", "", True)["items"]
     names = {one["metadata"]["name"]: one for one in first}
     document["items"] = [
         names.get(one["metadata"]["name"], one) if one["kind"] == "ClusterQueue" else one for one in document["items"]
     ]
-    again = quotas_of(answer, "kueue", queues=document, resources=[GPU])
+    again = fc.quotas(answer, "kueue", queues=document, resources=[GPU])
     assert limits_of(again)["a", "od", "cpu"] == "0"
     assert data_of_text(again.text(), "", "", True)["items"] == first
 

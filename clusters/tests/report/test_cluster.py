@@ -8,12 +8,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from browser import browser, measured
 from fairopt_clusters.report import page as cluster_page
 from fairopt_clusters.report import words as cluster_words
-from fairopt_clusters.report.cluster import ClusterReport, _findings, cluster_report
+from fairopt_clusters.report.cluster import ClusterReport, _findings
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -53,7 +54,7 @@ CLUSTER = fo.Instance(
 
 @pytest.fixture(scope="module")
 def report() -> ClusterReport:
-    return cluster_report(["hdrf", "drf", "most-tasks"], CLUSTER, title="Fair & <square>")
+    return fc.report(["hdrf", "drf", "most-tasks"], CLUSTER, title="Fair & <square>")
 
 
 @pytest.fixture(scope="module")
@@ -120,16 +121,16 @@ def test_tables_have_what_teams_and_users_get(report: ClusterReport, page: str) 
 def test_what_teams_are_entitled_to_stands_beside_what_they_get_now() -> None:
     names = {"users": ["a", "b"], "resources": ["gpu"], "task_limits": [2, 20]}
     pool = fo.Instance([[1], [1]], [12], **names)
-    found = cluster_report("drf", pool)
+    found = fc.report("drf", pool)
     header, *rows = Tables(found.to_html()).found["What each user gets"]
     assert header[-1] == "entitled gpu" and [(row[4], row[-1]) for row in rows] == [("2", "6"), ("10", "6")]
     assert found.to_dict()["findings"]["DRF"]["entitled"]["user"] == {"a": {"gpu": 6.0}, "b": {"gpu": 6.0}}
-    unlimited = cluster_report("drf", pool.with_task_limits(None))
+    unlimited = fc.report("drf", pool.with_task_limits(None))
     assert unlimited.findings["DRF"].entitled is None and "entitled" not in unlimited.to_html()
     teams = fo.Instance([[1], [1], [2]], [12], **{**names, "users": ["a", "b", "c"], "task_limits": [2, 20, 1]},
                         teams={"team": ["x", "y", "y"]})  # fmt: skip
     full = teams.full_demand({"idle": {"gpu": 1}})
-    page = cluster_report("hdrf", teams, full_demand=full).to_html()
+    page = fc.report("hdrf", teams, full_demand=full).to_html()
     header, *rows = Tables(page).found["What each team gets"]
     assert [row[header.index("entitled gpu")] for row in rows] == ["4", "4"]
     assert "Without tasks now, with those of all others assumed: idle (4)." in page
@@ -167,16 +168,16 @@ def test_gpus_that_wait_lead_the_advice_and_tasks_do_if_asked_for(report: Cluste
     kinds = "(8 gpu, 96 cpu)"
     (advice,) = (one.text for one in cluster_words.to_do(report.findings) if one.kind == "buy")
     assert advice.startswith("If you can add something: one more server like a100-[00-03] puts 8 more gpu in use (")
-    found = cluster_report("drf", CLUSTER.replace(servers=[f"nvidia-ip-10-0-1-{k}.internal" for k in range(7)]))
+    found = fc.report("drf", CLUSTER.replace(servers=[f"nvidia-ip-10-0-1-{k}.internal" for k in range(7)]))
     text = next(one.text for one in cluster_words.worths(found.findings["DRF"].purchases) if np.isnan(one.percent))
     assert text.startswith(f"One more server like nvidia-ip-10-0-1-0 and 3 like it {kinds} puts 8 more gpu in use (")
-    by_tasks = cluster_report("drf", CLUSTER, lead="tasks")
+    by_tasks = fc.report("drf", CLUSTER, lead="tasks")
     assert by_tasks.findings["DRF"].purchases is not None and by_tasks.findings["DRF"].purchases.lead is None
     (advice,) = (one.text for one in cluster_words.to_do(by_tasks.findings) if one.kind == "buy")
     assert " worth " in advice and "in use" not in advice
     assert "tasks more for 1% more" in by_tasks.to_html() and "gpu in use for 1% more" in report.to_html()
     with pytest.raises(fo.errors.FairoptError, match="gpus"):
-        cluster_report("drf", CLUSTER, lead="gpus")
+        fc.report("drf", CLUSTER, lead="gpus")
 
 
 def test_rates_of_less_than_one_unit_or_of_tiny_gains_name_other_amounts() -> None:
@@ -188,12 +189,12 @@ def test_rates_of_less_than_one_unit_or_of_tiny_gains_name_other_amounts() -> No
 
 
 def test_everything_fits_nobody_and_one_are_said_plainly() -> None:
-    fits = cluster_report("drf", fo.Instance([[1, 2], [1, 1]], [10, 10], task_limits=[2, 3]))
+    fits = fc.report("drf", fo.Instance([[1, 2], [1, 1]], [10, 10], task_limits=[2, 3]))
     assert fits.sentences[-1] == "Every user gets all that it asks for: nobody waits."
     assert [one.kind for one in cluster_words.to_do(fits.findings)] == ["fits"]
-    nobody = cluster_report("drf", fo.Instance([[1, 2]], [10, 10]).select_users([]))
+    nobody = fc.report("drf", fo.Instance([[1, 2]], [10, 10]).select_users([]))
     assert nobody.sentences[-1] == "Nobody asks for anything." and "<table>" in nobody.to_html()
-    alone = cluster_report("hdrf", fo.Instance([[1, 2]], [10, 10], users=["only"], teams={"team": ["solo"]}))
+    alone = fc.report("hdrf", fo.Instance([[1, 2]], [10, 10], users=["only"], teams={"team": ["solo"]}))
     assert alone.sentences[-1] == "The only user asks for more than it gets: only." and "only" in alone.to_html()
 
 
@@ -224,13 +225,13 @@ def test_teams_are_always_listed_and_users_left_out_are_counted() -> None:
         task_limits=np.linspace(0.1, 1, n),
         teams={"team": [f"team-{k % 34:02}" for k in range(n)]},
     )
-    found = cluster_report("hdrf", many)
+    found = fc.report("hdrf", many)
     tables = Tables(found.to_html()).found
     assert [row[0] for row in tables["What each team gets"][1:]] == [f"team-{k:02}" for k in range(34)]
     assert {one.name for one in found.findings["HDRF"].explanations} == {f"team-{k:02}" for k in range(34)}
     assert len(tables["What each user gets"]) - 1 == cluster_page.USERS
     assert f"{n - cluster_page.USERS} more users are left out" in found.to_html()
-    alone = cluster_report("drf", many.replace(teams=None))
+    alone = fc.report("drf", many.replace(teams=None))
     assert "40 more users left out" in alone.to_html() and len(alone.findings["DRF"].explanations) == 20
 
 
@@ -253,7 +254,7 @@ def test_tables_have_captions_and_headers_with_a_scope_and_pictures_a_text(page:
 @pytest.mark.parametrize("policy", ["hdrf", "ps-dsf", "h-ffmra", "dynamic-drf", "most-tasks"])
 def test_mechanisms_have_a_page_like_policies(policy: str, tmp_path: Path) -> None:
     teams = {"team": ["a", "a", "b"]}
-    found = cluster_report(policy, fo.Instance([[4, 1], [1, 2], [2, 1]], [[32, 40]], teams=teams))
+    found = fc.report(policy, fo.Instance([[4, 1], [1, 2], [2, 1]], [[32, 40]], teams=teams))
     (saved,) = found.write(tmp_path / "page.html", answers=tmp_path / "answers").values()
     proves = policy not in ("ps-dsf", "dynamic-drf")
     assert saved.verification.ok == proves
@@ -262,12 +263,12 @@ def test_mechanisms_have_a_page_like_policies(policy: str, tmp_path: Path) -> No
 
 def test_a_policy_without_an_answer_is_named_with_its_reason_and_none_is_an_error() -> None:
     sparse = fo.Instance([[1, 0], [1, 1]], [2, 2])
-    found = cluster_report(["2df", "drf"], sparse)
+    found = fc.report(["2df", "drf"], sparse)
     assert list(found.findings) == ["DRF"] and "<strong>2-DF has no answer.</strong> OutOfDomain" in found.to_html()
     with pytest.raises(fo.errors.OutOfDomain):
-        cluster_report(["2df"], sparse)
+        fc.report(["2df"], sparse)
     with pytest.raises(fo.errors.InvalidBlock, match="no policy is given"):
-        cluster_report([], sparse)
+        fc.report([], sparse)
 
 
 class Stopped:
@@ -281,11 +282,11 @@ class Stopped:
 
 def test_ctrl_c_keeps_what_is_found_and_names_the_rest() -> None:
     pool = fo.Instance([[1], [2]], [4])
-    found = cluster_report(["drf", Stopped(), "nash"], pool)
+    found = fc.report(["drf", Stopped(), "nash"], pool)
     assert list(found.findings) == ["DRF"] and found.comparison.unanswered == ("stopped", "Nash welfare")
     assert "Not solved: stopped, Nash welfare." in found.to_html()
     with pytest.raises(KeyboardInterrupt):
-        cluster_report([Stopped()], pool)
+        fc.report([Stopped()], pool)
 
 
 def test_what_is_not_found_in_time_is_said_and_nothing_is_made_up() -> None:
@@ -295,14 +296,14 @@ def test_what_is_not_found_in_time_is_said_and_nothing_is_made_up() -> None:
         fo.compare("drf", fo.datasets.demo()),
         {"alpha": found},
         "t",
-        cluster_report("drf", fo.Instance([[1]], [1])).made,
+        fc.report("drf", fo.Instance([[1]], [1])).made,
     ).to_html()
     assert found.purchases is None and any(line.startswith("prices: ") for line in found.missing)
     assert "What could not be found" in html and "What more would bring is not known." in html
 
 
 def test_nothing_is_written_unless_all_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = cluster_report(["drf", "nash"], fo.Instance([[1], [2]], [4]))
+    found = fc.report(["drf", "nash"], fo.Instance([[1], [2]], [4]))
     (tmp_path / "page.html").mkdir()
     with pytest.raises(OSError, match="not a file that can be replaced"):
         found.write(tmp_path / "page.html", answers=tmp_path / "new" / "answers")

@@ -146,7 +146,8 @@ def test_exit_4_where_a_team_that_waits_holds_too_little(run: Any) -> None:
     assert result.exit_code == 4 and json.loads(result.stdout)["format"] == "fairopt.answer/1"
     assert result.stderr.splitlines()[-2:] == [
         "nlp holds 2 gpu, 40 % of its fair 5, and waits for 6",
-        "vision holds more than is fair: run what waits first, set quotas ('fairopt quotas'), or see 'fairopt why'",
+        "vision holds more than is fair: run what waits first, set quotas "
+        "('fairopt quotas' of fairopt-clusters), or see 'fairopt why'",
     ]
     assert Path("fairopt.prom").exists()
     assert run("teams.json", "--fail-if-below", "0.4").exit_code == 0  # not below it

@@ -8,7 +8,6 @@ from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers import Kueue, Slurm, Volcano, YuniKorn
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.cohorts import nodes_of
-from fairopt_clusters.schedulers.go_sort import stable_in_go
 from fairopt_clusters.schedulers.replay import admissions
 from fairopt_clusters.schedulers.yunikorn import fair_share
 from hdrf_oracle import started
@@ -160,13 +159,6 @@ def test_guarantees_and_maxima_of_0_are_none_in_yunikorn() -> None:
     """``setResources``: they are set only if one of them is above 0."""
     queues = Queue("a", guarantee={"cpu": 0}), Queue("b", limit={"cpu": 0}), Queue("c")
     assert YuniKorn().divide(QueueTree("YuniKorn", queues, {"cpu": 3}))["cpu"].tolist() == pytest.approx([1, 1, 1])
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_the_sort_of_go_is_stable(seed: int) -> None:
-    rng = random.Random(seed)
-    pairs = [(rng.randint(0, rng.choice([2, 40])), k) for k in range(rng.randint(0, 300))]
-    assert stable_in_go(pairs, lambda one, other: one[0] < other[0]) == sorted(pairs, key=lambda one: one[0])
 
 
 def test_queues_that_none_is_before_keep_their_order_in_yunikorn() -> None:

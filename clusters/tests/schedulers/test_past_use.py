@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -55,3 +56,20 @@ def test_classic_factors_of_accounts_without_shares_are_zero() -> None:
     u = {"norm_shares": 0, "norm_usage": 0.3, "effective_usage": 0.3, "fairshare": 0, "level_fs": 0}
     assert found["u"] == u
     assert found["b"]["norm_shares"] == 1 and found["b"]["fairshare"] == pytest.approx(2**-0.7)
+
+
+def test_karma_gives_no_slice_twice_and_only_lends_what_nobody_wants() -> None:
+    draw = random.Random(3)
+    credits = dict.fromkeys("ABCD", 100)
+    for _ in range(300):
+        demands = {user: draw.randint(0, 12) for user in "ABCD"}
+        before, (slices, credits) = credits, schedulers.karma(demands, credits, 20, 0.4)
+        assert sum(slices.values()) == min(20, sum(demands.values()))
+        assert all(min(demands[user], 3) <= slices[user] <= demands[user] for user in "ABCD")
+        borrowed = {user: max(0, slices[user] - 3) for user in "ABCD"}
+        earned = {user: credits[user] - before[user] - 2 + borrowed[user] for user in "ABCD"}
+        assert all(0 <= earned[user] <= max(0, 3 - demands[user]) for user in "ABCD")
+        # who borrowed less than it wanted has no more credits left than who borrowed, give or take one slice
+        short = [before[user] + 2 - borrowed[user] for user in "ABCD" if slices[user] < demands[user]]
+        lenders = [before[user] + 2 - borrowed[user] for user in "ABCD" if borrowed[user]]
+        assert not short or not lenders or max(short) <= min(lenders) + 1

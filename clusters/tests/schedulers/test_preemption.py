@@ -18,7 +18,7 @@ from fairopt_clusters.schedulers.draws import Case, legal, shrunk
 from fairopt_clusters.schedulers.preemption import FINAL, INITIAL
 from fairopt_clusters.schedulers.replay import Cycle, Replay
 from fairopt_clusters.schedulers.search import trials_of
-from fairopt_clusters.schedulers.smallest import by_rules, of_any
+from fairopt_clusters.schedulers.smallest import by_rules
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -33,12 +33,10 @@ def queues(*rows: Queue) -> QueueTree:
     return QueueTree("Kueue", (Queue("all"), *rows))
 
 
-def fewest(
-    tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, any_set=False, created=0
-):
+def fewest(tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, created=0):
     nodes, runs = Kueue()._running(tree, queue, running)
     incoming = Workload(queue, exact(request), priority, created)
-    return of_any(nodes, incoming, runs) if any_set else by_rules(nodes, incoming, runs, (FINAL, INITIAL))
+    return by_rules(nodes, incoming, runs, (FINAL, INITIAL))
 
 
 def test_both_halves_of_issue_14543() -> None:
@@ -48,7 +46,6 @@ def test_both_halves_of_issue_14543() -> None:
     assert Kueue().victims(LOOP, "b", {"cpu": 13}, [base, incoming], 0, 1) == [1]
     # the first is against the rules: a borrows 4 of 20 then, b 3; with the base gone a borrows nothing
     assert fewest(LOOP, "a", {"cpu": 8}, [base, target], 0) == [1, 0]
-    assert fewest(LOOP, "a", {"cpu": 8}, [base, target], 0, any_set=True) == [1]
 
 
 @pytest.mark.parametrize("rules", [(FINAL, INITIAL), (FINAL,), (INITIAL,)])
@@ -174,24 +171,6 @@ def drawn(seed: int, flat: bool) -> tuple[QueueTree, list[Workload]]:
     return tree, running[:6]
 
 
-def test_the_fewest_of_any_are_those_that_trying_all_finds() -> None:
-    preempting = 0
-    for seed in range(60):
-        tree, running = drawn(seed, flat=False)
-        for queue in [one.name for one in tree.leaves if one.name in "abcd"]:
-            request = {"cpu": 2.5, "gpu": seed % 3}
-            fits = [
-                rows
-                for size in range(len(running) + 1)
-                for rows in combinations(range(len(running)), size)
-                if _fits(tree, queue, request, [one for j, one in enumerate(running) if j not in rows])
-            ]
-            best = fewest(tree, queue, request, running, any_set=True)
-            assert (tuple(sorted(best)) in fits and len(best) == len(fits[0])) if fits else best == []
-            preempting += len(best) > 0
-    assert preempting > 40
-
-
 def _fits(tree: QueueTree, queue: str, request: dict[str, float], running: list[Workload]) -> bool:
     nodes, _ = Kueue()._running(tree, queue, running)
     return nodes[queue].fits(exact(request))
@@ -253,7 +232,7 @@ def _shares(tree: QueueTree, asks: dict[str, float], left: dict[int, Workload]) 
 def test_who_asks_for_nothing_preempts_nobody() -> None:
     tree = queues(Queue("a", "all", guarantee={"cpu": 1}), Queue("b", "all"))
     table = Kueue().preemptions(tree, [("a", {})], [("b", {"cpu": 1})])
-    assert table.values.tolist() == [["a", True, (), (), ()]]
+    assert table.values.tolist() == [["a", True, (), ()]]
 
 
 def test_heads_that_want_the_same_victim() -> None:
@@ -325,9 +304,9 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
     assert data["preemption"] == [
         {
             "workload": "ns/incoming", "queue": "a", "fits": False, "victims": ["ns/borrower"],
-            "fewest": ["ns/borrower", "ns/base"], "fewest_of_any": ["ns/borrower"],
+            "fewest": ["ns/borrower", "ns/base"],
         },
-        {"workload": "ns/small", "queue": "a", "fits": True, "victims": [], "fewest": [], "fewest_of_any": []},
+        {"workload": "ns/small", "queue": "a", "fits": True, "victims": [], "fewest": []},
     ]  # fmt: skip
     assert data["circle"] == ["ns/borrower is admitted", "ns/borrower is preempted for ns/incoming"]
 

@@ -81,5 +81,5 @@ def _own_variables(cone: ConeModel) -> list[cp.Variable]:
         parts.append(cone.maximand[0])
     elif not (cone.program.objective.is_known or cone.program.term.is_order):
         _ = cone.maximand  # for the conditions that it requires
-    found = dict.fromkeys(v for part in (*parts, *cone.required) for v in part.variables())
-    return [v for v in found if v.id != cone.unknowns.id]
+    variables = dict.fromkeys(v for part in (*parts, *cone.required) for v in part.variables())
+    return [v for v in variables if v.id != cone.unknowns.id]

@@ -60,7 +60,7 @@ from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
 
-CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
+CONDITIONS = ("positive demands", "no completely dominant user")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
 USUAL_OF_TEAMS = ("pareto", "team-sharing-incentive", "strategy-proof", "team-strategy-proof")
 
@@ -125,8 +125,8 @@ def audit(
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
-        Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
-        k-dominant share, else 2) and ``"boosting only"`` (reports of at least the true demands).
+        Of ``"positive demands"`` and ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
+        k-dominant share, else 2).
     weights, limits : bool, default False
         Draw weights from 1 to 4, and task limits.
     servers : int, default 1
@@ -178,8 +178,6 @@ def audit(
     require_whole(servers, "servers")
     require_whole(seed, "seed", 0)
     known = _conditions(conditions, positive)
-    if "boosting only" in known:
-        names = list(dict.fromkeys("strategy-proof-boosting" if n == "strategy-proof" else n for n in names))
     if isinstance(instances, Instance) or not isinstance(instances, Iterable | None):
         raise InvalidBlock(f"instances is {instances!r}; give a list of instances, as [cluster]")
     given = None if instances is None else list(instances)
@@ -718,8 +716,8 @@ def search_instance(
                 best_misreport(policy, instance, j, boosting=boosting, **options)
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
-            found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return witness_of(instance, found)
+            best = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
+            return witness_of(instance, best)
         if name == "team-strategy-proof":
             return witness_of(instance, best_team_lie(policy, instance, **options))
         search = population_monotone if name == "population-monotone" else resource_monotone
@@ -762,8 +760,8 @@ def _confirm_margin(
 ) -> tuple[float, float, str]:
     """The smaller margin of two answers, what the gaps leave open of it, and how both were confirmed."""
     second, how, instance = None, "run again", first.instance
-    if (found := second_answer(policy, first)) is not None:
-        second, how = found
+    if (other := second_answer(policy, first)) is not None:
+        second, how = other
         again = check(second, [name], share=share)[name]
         if again.holds:
             how = how.replace("agree", "differ")

@@ -189,8 +189,8 @@ class Finding:
         stopped = " (interrupted)" if self.interrupted else " (time limit)" if self.late else ""
         if not self.instances:
             return f"no instance was answered{stopped}"
-        found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
-        return f"{self.proved}; {found}" if self.proved else found
+        not_refuted = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
+        return f"{self.proved}; {not_refuted}" if self.proved else not_refuted
 
     @builtins.property
     def ok(self) -> bool:

@@ -203,7 +203,7 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
 def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | None) -> Replayed:
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
-    found: Any
+    outcome: Any
     if is_one_pool(instance) and decided_on_pools(name, policy, instance) and witness.user is not None:
         user = instance.users.index(witness.user)
         report = None if lie is None else tuple(lie)
@@ -211,16 +211,16 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
         margin, how, refutes = proof.margin, proof.how, proof.confirmed
     else:
         if lie is not None:
-            found = witness_of(instance, verified_misreport(policy, instance, str(witness.user), lie, share=share))
+            outcome = witness_of(instance, verified_misreport(policy, instance, str(witness.user), lie, share=share))
         elif name == "team-strategy-proof":
             team = str(witness.user)
             lie = None if witness.changed is None else verified_team_lie(policy, instance, team, witness.changed, share)
-            found = witness_of(instance, lie)
+            outcome = witness_of(instance, lie)
         else:
-            found = search_instance(policy, name, instance, False, 0, share=share)
-        refutes, how = isinstance(found, Witness), "could not be shown again"
-        if isinstance(found, Witness):
-            margin, how = found.margin, found.verified
+            outcome = search_instance(policy, name, instance, False, 0, share=share)
+        refutes, how = isinstance(outcome, Witness), "could not be shown again"
+        if isinstance(outcome, Witness):
+            margin, how = outcome.margin, outcome.verified
     if margin != witness.margin and not abs(margin - witness.margin) <= SAME * max(1.0, min(abs(margin), 1e300)):
         how += f"; the file says {percent(witness.margin)}, so it or the mechanism has changed"
     return Replayed(name, label(policy), refutes, margin, witness.margin, how, instance)

@@ -41,13 +41,15 @@ class ExactJudge:
     def margin(self, name: str, dominating: Float | None = None) -> Fraction:
         """The largest margin of one of the properties ``MEASURED``, positive where it fails.
 
-        That of Pareto efficiency is the gain in an allocation that is said to dominate this one.
+        That of Pareto efficiency is the gain in an allocation that is said to dominate this one; -1 without one.
         """
         users = self.users
-        if name == "pareto" and dominating is not None:
-            return self.gain(dominating)
+        if name == "pareto":
+            return -ONE if dominating is None else self.gain(dominating)
         if name == "sharing-incentive":
             return max((self.relative(j, self.slices[j]) for j in users), default=-ONE)
+        if name != "envy-free":
+            raise ValueError(f"{name} is not measured in fractions")
         pairs = ((j, self.on_bundle(j, k)) for j in users for k in range(self.instance.n_users) if k != j)
         return max((self.relative(j, most) for j, most in pairs), default=-ONE)
 
@@ -184,11 +186,11 @@ class ExactJudge:
         worth = [[ZERO] * instance.n_servers for _ in self.weights]
         part = taking_part(instance, np.array(self.users, dtype=np.intp)).derived.of_floats()
         if share.states_exactly:
-            found = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
+            coefficients = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
         else:
             c = share.coefficients(part)
-            found = table_of(np.broadcast_to(c if c.ndim == 2 else c[:, None], part.eligible.shape))
-        for j, row in zip(self.users, found, strict=True):
+            coefficients = table_of(np.broadcast_to(c if c.ndim == 2 else c[:, None], part.eligible.shape))
+        for j, row in zip(self.users, coefficients, strict=True):
             worth[j] = [row[s] if s in self.open[j] else ZERO for s in servers]
         return worth
 

@@ -187,9 +187,9 @@ def _alpha_fair(pool: ExactPool, per_task: Vector, alpha: Decimal, near: Sequenc
         for chosen in combinations(order, k):
             priced = [int(full[i]) for i in chosen]
             prices = [Decimal(repr(float(max(start[i], 1e-3 * typical)))) for i in chosen]
-            found = _newton(g, scale, limits, alpha, priced, prices)
-            if found is not None:
-                return [Fraction(v) for v in found]
+            root = _newton(g, scale, limits, alpha, priced, prices)
+            if root is not None:
+                return [Fraction(v) for v in root]
     return None
 
 

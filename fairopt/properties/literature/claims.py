@@ -182,10 +182,10 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
     if paper is None:
         return TABLE
     words = re.compile(rf"(?<![\w-]){re.escape(str(paper).strip())}(?![\w-])", re.IGNORECASE)
-    found = [key for key, title in PAPERS.items() if str(paper).strip() and words.search(f"{key}: {title}")]
-    if not found:
+    papers = [key for key, title in PAPERS.items() if str(paper).strip() and words.search(f"{key}: {title}")]
+    if not papers:
         raise InvalidBlock(f"no claims of a paper {paper!r} are known; {nearest(paper, PAPERS)}")
-    return tuple(claim for claim in TABLE if claim.paper in found)
+    return tuple(claim for claim in TABLE if claim.paper in papers)
 
 
 def summary(found: Iterable[Claim]) -> str:

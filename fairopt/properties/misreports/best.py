@@ -226,14 +226,14 @@ def best_misreport(
             demands = reported.reshape(instance.demands.shape[1:])
             try:
                 with clock.enforced():
-                    found = verified_misreport(policy, instance, j, demands, family, share)
+                    lie = verified_misreport(policy, instance, j, demands, family, share)
             except Late:
                 if not clock.late:  # the limit of the search that calls this one
                     raise
                 search.late = True
                 break
-            if found is not None:
-                return found
+            if lie is not None:
+                return lie
     if search.late:
         tried = sum(tally.tried for tally in search.tallies.values())
         warnings.warn(
@@ -437,9 +437,9 @@ def search_on_pools(policy: Any, pools: Batch, user: Ints, truthful: Float) -> M
         rows, who = np.arange(len(case)), user[case]
         lied = pools[case]  # copies
         lied.demands[rows, who] = reported
-        found = outcomes_of(policy, lied)
-        tasks = true_tasks(found.received(lied.demands)[rows, who], truth[case], limit[case])
-        return np.where(found.ok, tasks, np.nan), found.faults
+        outcomes = outcomes_of(policy, lied)
+        tasks = true_tasks(outcomes.received(lied.demands)[rows, who], truth[case], limit[case])
+        return np.where(outcomes.ok, tasks, np.nan), outcomes.faults
 
     return MisreportSearch(attempt, truth, pools.capacities, truthful, true_tasks(pools.capacities, truth, limit))
 

@@ -69,7 +69,7 @@ def best_team_lie(
     truth, rng = checked(policy, instance), np.random.default_rng(seed)
     work = work_by(share, policy, instance)
     names = [by for by in labels_read(policy) if by in instance.teams] or list(instance.teams)
-    found: list[tuple[float, str, Instance]] = []
+    lies: list[tuple[float, str, Instance]] = []
     for team in (team for by in names for team in instance.teams.labelling(by).names if team in instance.teams.names):
         for reported in _lies(instance, team, rng, TRIES if budget is None else budget, positive):
             try:
@@ -77,10 +77,10 @@ def best_team_lie(
             except FairoptError:  # the mechanism is not defined for the report
                 continue
             if gain > 0:
-                found.append((gain, team, reported))
+                lies.append((gain, team, reported))
     n = instance.n_users
     for _, team, reported in sorted(
-        found, key=lambda lie: (-round(lie[0], 6), (lie[2].demands[:n] != instance.demands).sum(), lie[2].n_users)
+        lies, key=lambda lie: (-round(lie[0], 6), (lie[2].demands[:n] != instance.demands).sum(), lie[2].n_users)
     ):
         verified = verified_team_lie(policy, instance, team, reported, share)
         if verified is not None:

@@ -166,11 +166,11 @@ def of_finding(setting: AuditSettings, name: str) -> str:
             question = stated(setting.policy, kind, clock)
             if isinstance(question, str):  # the audit has searched
                 continue
-            found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
-            if found.verdict == "proved":
+            proof = _Attempt(setting.policy, kind, question, name, clock, False).proof()
+            if proof.verdict == "proved":
                 proved.append(str(resources))
-                assumed.add(found.assumption)
-            if found.interrupted:
+                assumed.add(proof.assumption)
+            if proof.interrupted:
                 raise KeyboardInterrupt
     if not proved:
         return ""
@@ -322,12 +322,12 @@ class _Attempt:
         if not self.cross_check:
             return ("z3",)
         with contextlib.closing(answers(self.used, "cvc5", self.left)) as running:
-            found = [answer for answer in running if answer is not None]
-        wrong = [answer.query.words for answer in found if answer.answer == "sat"]
+            answered = [answer for answer in running if answer is not None]
+        wrong = [answer.query.words for answer in answered if answer.answer == "sat"]
         if wrong:
             self.tried.append(f"z3 finds no solution and cvc5 one: {wrong[0]}")
             return ()
-        agreed = sum(answer.answer == "unsat" for answer in found)
+        agreed = sum(answer.answer == "unsat" for answer in answered)
         if agreed == len(self.used):
             return ("z3", "cvc5")
         self.tried.append(f"cvc5 proved {agreed} of {len(self.used)} statements of z3 and gave no answer to the others")
@@ -390,11 +390,11 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
     def demands(user: object, top: int) -> list[Fraction]:
         """Demands per task, relative to capacities."""
         if f"ratio_{user}_1" in values:
-            found = [values[f"ratio_{user}_{i}"] for i in resources]
+            ratios = [values[f"ratio_{user}_{i}"] for i in resources]
         else:
             tasks = values.get(f"tasks_{user}", one)
-            found = [values.get(f"bundle_{user}_{i}", one) / tasks for i in resources]
-        return [v.limit_denominator(top) for v in found]
+            ratios = [values.get(f"bundle_{user}_{i}", one) / tasks for i in resources]
+        return [v.limit_denominator(top) for v in ratios]
 
     for top in DENOMINATORS:
         users = range(1, query.users + 1)

@@ -201,16 +201,16 @@ class Builder:
             self.add(u <= t)
         if by_bundle:
             y, s = self.symbols.row(f"bundle_{name}", q.resources, not q.positive), new(f"level_{name}")
-            found = UserSymbols(u, s, y, w, t, y, (), s, q.positive)
+            made = UserSymbols(u, s, y, w, t, y, (), s, q.positive)
             if with_share:
-                self.add(self.share(y, s if q.degree == 1 else self._coefficient(found, name)))
+                self.add(self.share(y, s if q.degree == 1 else self._coefficient(made, name)))
         else:
             g, c = self.symbols.row(f"ratio_{name}", q.resources, not q.positive), self._of_task(name)
             self.add(self.share(g, c))
-            found = UserSymbols(u, u * c, [u * r for r in g], w, t, g, g, c, q.positive)
+            made = UserSymbols(u, u * c, [u * r for r in g], w, t, g, g, c, q.positive)
         if not q.positive:
-            self.add(any_of(r > 0 for r in found.pattern))
-        return found
+            self.add(any_of(r > 0 for r in made.pattern))
+        return made
 
     def _of_task(self, name: str) -> Term:
         """The share of one task, which may be zero if users are not levelled."""
@@ -242,33 +242,33 @@ class Builder:
             as_demands = replace(user, level=s)
             self.add(self.share(y, s if self.question.degree == 1 else self._coefficient(as_demands, name)))
         if not g:
-            found = scaled(replace(user, bundle=y, level=s), self.symbols.new(f"times_{name}"))
+            made = scaled(replace(user, bundle=y, level=s), self.symbols.new(f"times_{name}"))
         else:
             u = self.symbols.new(f"tasks_{name}", zero=True)
-            found = replace(user, tasks=u, level=u * c, ratios=g, coefficient=c, bundle=[u * r for r in g])
-        if found.limit is not None:
-            self.add(found.tasks <= found.limit)
-        return found
+            made = replace(user, tasks=u, level=u * c, ratios=g, coefficient=c, bundle=[u * r for r in g])
+        if made.limit is not None:
+            self.add(made.tasks <= made.limit)
+        return made
 
     def moved(self, user: UserSymbols, name: str) -> UserSymbols:
         """A user in another outcome, whose numbers are all larger, all the same or all smaller."""
-        found = self.user(name, weight=user.weight, limit=user.limit, with_share=False)
+        other = self.user(name, weight=user.weight, limit=user.limit, with_share=False)
 
         def together(compare: Callable[[Term, Term], Condition]) -> Condition:
             moves = (
                 any_of(
                     [
-                        all_of([user.needs(i), found.needs(i), compare(found.bundle[i], user.bundle[i])]),
-                        all_of([~user.needs(i), ~found.needs(i)]),
+                        all_of([user.needs(i), other.needs(i), compare(other.bundle[i], user.bundle[i])]),
+                        all_of([~user.needs(i), ~other.needs(i)]),
                     ]
                 )
                 for i in self.resources
             )
-            return all_of([compare(found.tasks, user.tasks), compare(found.level, user.level), *moves])
+            return all_of([compare(other.tasks, user.tasks), compare(other.level, user.level), *moves])
 
         self.note("its bundle, tasks and level are all larger than in the first outcome, or the same, or smaller")
         self.add(any_of([together(Term.__gt__), together(lambda a, b: a == b), together(Term.__lt__)]))
-        return found
+        return other
 
     def outcome(self, name: str, users: list[UserSymbols], loads: list[Term] | None = None) -> OutcomeSymbols:
         """An outcome of these users, with these loads, or among unnamed others."""
@@ -284,9 +284,9 @@ class Builder:
 
         def optimal(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
             ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
-            found = conditions_of(objective, replace(outcome, users=ordered))
-            assert found is not None
-            return found
+            conditions = conditions_of(objective, replace(outcome, users=ordered))
+            assert conditions is not None
+            return conditions
 
         self.note(f"outcomes are answers, as {objective}.conditions states it" + " (16.3)" * is_ours(objective))
         orders = [tuple(first)] if is_ours(objective) else permutations(first)

@@ -4,7 +4,6 @@
   linear program of a level in HiGHS.
 * `alpha_fair`: alpha-fairness, max-min, and sums of one concave function per user, by prices per server row and
   resource.
-* `responses`: the same for many users and few prices, by best responses, where shares differ by server.
 * `totals`: the largest sum of shares, server by server.
 * `fixed_sum`: the most even shares of a fixed sum.
 * `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels, and

@@ -195,8 +195,8 @@ class _Sweeps:
             levels = np.linalg.solve((use @ spread @ targets).toarray(), 1.0 - use @ start)
         except np.linalg.LinAlgError:
             return None
-        found = start + spread @ (targets @ levels)
-        return found if np.isfinite(found).all() else None
+        moved = start + spread @ (targets @ levels)
+        return moved if np.isfinite(moved).all() else None
 
 
 def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _Tasks:

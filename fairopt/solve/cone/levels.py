@@ -88,11 +88,11 @@ class LevelPrograms(ABC):
         if self.settings.clock.late:
             raise _SolverFailed(LATE)
         self.solves += 1
-        found = self._solve(problem)
+        solution = self._solve(problem)
         if not np.isfinite(self.cone.unknowns.value).all():
             raise _SolverFailed(f"infinite or NaN values at program {self.solves}")
-        dual = None if found.dual is None else np.nan_to_num(found.dual)
-        return found._replace(duals=np.nan_to_num(found.duals), prices=np.nan_to_num(found.prices), dual=dual)
+        dual = None if solution.dual is None else np.nan_to_num(solution.dual)
+        return solution._replace(duals=np.nan_to_num(solution.duals), prices=np.nan_to_num(solution.prices), dual=dual)
 
     @abstractmethod
     def _solve(self, problem: LevelProblem) -> LevelSolution:
@@ -143,14 +143,14 @@ class ByCvxpy(LevelPrograms):
         # a loss common to all fixed users, so that one penalty bounds it: at 3e5 a gain of 1 is a loss of 3e-6
         least = least - problem.fixed[at] * (self.loss / self.penalty)
         rows = cp.multiply(own, per) - least >= 0
-        attempt, found = solve_problem(
+        attempt, solved = solve_problem(
             cp.Problem(cp.Maximize(value), [*self.base, rows, *ends]),
             cone.unknowns,
             self.solver,
             self.settings,
             explain=partial(infeasible.explain, self.program),
         )
-        if not found:
+        if not solved:
             raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
         duals, rises = np.zeros(len(units)), np.zeros(len(units))
         duals[at] = np.maximum(dual_values(rows), 0.0) * per

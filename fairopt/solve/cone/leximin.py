@@ -123,8 +123,8 @@ class _LeximinPrograms:
     def _reaches(self, level: float, free: Bool, floor: Float, start: Float) -> bool:
         """Whether all free users can be at ``min(limit, level)`` together, by a program that is always feasible."""
         rates = np.where(free, np.minimum(self.cap, level) - start, 0.0)
-        found = self.programs.solve(LevelProblem(np.where(free, start, floor), rates, np.zeros_like(free), 1.0))
-        return found.level >= 1 - 1e-9  # but for the solver's tolerance
+        solution = self.programs.solve(LevelProblem(np.where(free, start, floor), rates, np.zeros_like(free), 1.0))
+        return solution.level >= 1 - 1e-9  # but for the solver's tolerance
 
     def _fill(self) -> tuple[Float, Evidence]:
         """Solve level after level."""
@@ -137,8 +137,8 @@ class _LeximinPrograms:
         previous, single = 0.0, False
         while free.any():
             tell(f"levels by {self.solver}, users settled", n - int(free.sum()), n)
-            found = self._common_level(free, floor)
-            level = found.level
+            bottleneck = self._common_level(free, floor)
+            level = bottleneck.level
             at_limit = np.zeros(n, dtype=bool)
             # limits are no rows, as then most levels would be of limits: a limit is binding if the level is at it
             if level >= self.cap[free].min() * (1 - 1e-9):
@@ -150,12 +150,12 @@ class _LeximinPrograms:
                 if at_limit.any():
                     floor = np.where(free & at_limit, self.cap, floor)
                     free &= ~at_limit
-                    found = self._common_level(free, floor)
-                    level = found.level
+                    bottleneck = self._common_level(free, floor)
+                    level = bottleneck.level
             if not np.isfinite(level) or level <= 0:
                 raise _SolverFailed(f"the common level is {level:.3g}, and only levels above zero can be proved")
             tasks = repair(program, self.cone.tasks())
-            multipliers = self._multipliers(found, tasks, free)
+            multipliers = self._multipliers(bottleneck, tasks, free)
             cost = self._costs(multipliers)
             if prices is None:
                 prices = 0.0 * multipliers.prices
@@ -179,7 +179,7 @@ class _LeximinPrograms:
                     fixed |= confirmed
                     new.append(replace(holding, users=np.flatnonzero(confirmed)))
             if not fixed.any():  # a solver's multipliers contradict its point
-                fixed = free & (found.duals >= 0.5 * found.duals[free].max())  # the gate measures the loss
+                fixed = free & (bottleneck.duals >= 0.5 * bottleneck.duals[free].max())  # the gate measures the loss
                 new = [replace(new[0], users=np.flatnonzero(fixed))]
             floor = np.where(fixed, np.minimum(level, self.cap), floor)
             free &= ~fixed
@@ -244,11 +244,11 @@ class _LeximinPrograms:
         doubt, near = doubt.copy(), 1 - 1e-10
         while True:
             bases, rates = np.where(free, 0.0, floor * near), free.astype(float)
-            found = self.programs.solve(LevelProblem(bases, rates, ~free, level * near, doubt))
-            rising = doubt & (STEP * found.rises > RISING)
+            solution = self.programs.solve(LevelProblem(bases, rates, ~free, level * near, doubt))
+            rising = doubt & (STEP * solution.rises > RISING)
             if not rising.any():
                 tasks = repair(self.program, self.cone.tasks())
-                return doubt, self._holding(np.flatnonzero(doubt), self._multipliers(found, tasks, free))
+                return doubt, self._holding(np.flatnonzero(doubt), self._multipliers(solution, tasks, free))
             doubt &= ~rising
             if not doubt.any():
                 return doubt, LevelDual(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))

@@ -104,8 +104,8 @@ def _start(natural: cp.Expression, name: str, settings: Settings, model: ConeMod
 
 def _unknowns_at_best(problem: Posed, name: str, settings: Settings, model: ConeModel) -> Float | None:
     """The unknowns at a solver's optimum, or None."""
-    _, found = solve_problem(problem, model.unknowns, name, settings)
-    return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0) if found else None
+    _, solved = solve_problem(problem, model.unknowns, name, settings)
+    return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0) if solved else None
 
 
 def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Float, Float] | None:

@@ -151,7 +151,7 @@ class _Orders:
             levels = sum(order.by_user for order in self.orders) <= self.shares
             form = sum((order.value for order in self.orders), start=self.others)
             rising = [order.rising for order in self.orders]
-            attempt, found = solve_problem(
+            attempt, solved = solve_problem(
                 Posed(cp.Maximize(form), [*cone.all_constraints, *rising, levels]),
                 cone.unknowns,
                 self.solver,
@@ -160,7 +160,7 @@ class _Orders:
                 objective=self.program.objective,
                 again=solvers.tries(self.solver) - 1,
             )
-            if not found:
+            if not solved:
                 yield Proposal("cone", attempt=attempt)
                 return
             multipliers = dual_values(levels)

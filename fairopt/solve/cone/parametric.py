@@ -266,10 +266,10 @@ class _Search:
         subprogram = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
         subprogram.pairs = self.program.pairs  # the same instance
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        found = self.optimum(subprogram, mean)
-        if isinstance(found, str):
-            return found
-        tasks, solved = found
+        optimum = self.optimum(subprogram, mean)
+        if isinstance(optimum, str):
+            return optimum
+        tasks, solved = optimum
         tangent = plane.tangent_of(subprogram, solved, tasks)
         self.cuts.append((subprogram, tasks, solved))
         if tangent is not None:
@@ -284,8 +284,8 @@ class _Search:
         """Tasks and multipliers of the most even shares, or the status of the failure."""
         cone = ConeModel(subprogram, self.solver)
         problem = Posed(cp.Maximize(cone.maximand[0]), cone.all_constraints)
-        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
-        return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
+        attempt, solved = solve_problem(problem, cone.unknowns, self.solver, self.settings)
+        return (cone.tasks(), Solved.of(cone)) if solved else f"{attempt.status} {attempt.message}".strip()
 
 
 class _PriceSearch(_Search):
@@ -319,12 +319,12 @@ class _ServerSearch(_PriceSearch):
 
     def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
-            found = most_even(self.units, self.weights, self.objective.beta, mean)
-            if found is None:
+            most_equal = most_even(self.units, self.weights, self.objective.beta, mean)
+            if most_equal is None:
                 return MISSING
-            tasks = np.where(self.units.eligible, found.parts * self.units.per_level, 0.0)
+            tasks = np.where(self.units.eligible, most_equal.parts * self.units.per_level, 0.0)
         pairs = subprogram.pairs
-        evidence = UserPrices(subprogram, found.prices.T.ravel(), found.price * (mean or 0.0))
+        evidence = UserPrices(subprogram, most_equal.prices.T.ravel(), most_equal.price * (mean or 0.0))
         return tasks[pairs.user, pairs.server], evidence
 
 
@@ -342,21 +342,21 @@ class _PoolSearch(_PriceSearch):
     def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             if mean is None:
-                found = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
-                if found is None:
+                optimum = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
+                if optimum is None:
                     return MISSING
-                tasks = self.problem.whole(found.tasks)
-                self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
-                return tasks, UserPrices(subprogram, found.prices)
+                tasks = self.problem.whole(optimum.tasks)
+                self.prices[float(self.row @ tasks)] = np.append(optimum.prices, 0.0)
+                return tasks, UserPrices(subprogram, optimum.prices)
             at = mean
             for _ in range(HALVINGS):
-                found = self.at_mean(at)
-                if found is not None:
-                    self.prices[at] = found.prices
+                optimum = self.at_mean(at)
+                if optimum is not None:
+                    self.prices[at] = optimum.prices
                     if at == mean:
-                        evidence = UserPrices(subprogram, found.prices[:-1], float(found.prices[-1]) * mean)
-                        return self.problem.whole(found.tasks), evidence
-                at = mean if found is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
+                        evidence = UserPrices(subprogram, optimum.prices[:-1], float(optimum.prices[-1]) * mean)
+                        return self.problem.whole(optimum.tasks), evidence
+                at = mean if optimum is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
         return MISSING
 
     def nearest(self, mean: float) -> float:

@@ -194,7 +194,7 @@ def levels_above(
 ) -> list[LevelDual]:
     """Holdings of the rising users one by one, from the lowest level, as far as the multipliers prove these."""
     assert holding.dual is not None
-    pairs, found = program.pairs, list[LevelDual]()
+    pairs, duals = program.pairs, list[LevelDual]()
     values = pairs.sum(tasks * per_task)
     capacities = np.asarray(pairs.loads.T @ holding.prices).ravel()
     free, place = np.flatnonzero(rising[pairs.user] & (tasks > 0)), FIRST
@@ -219,5 +219,5 @@ def levels_above(
         rise, of_user = tried[place]
         if not rise <= GAP_TOLERANCE:
             break
-        found.append(of_user)
-    return found
+        duals.append(of_user)
+    return duals

@@ -83,13 +83,13 @@ def _solved(a: sp.csr_array, b: Any, c: Any, equations: int, settings: Settings)
             entries[k][j] = entries[k].get(j, rational(0)) + as_rational(Fraction(float(a.data[at])))
     for k in kept:
         program.row(entries[k], as_rational(Fraction(float(b[k]))), equal=k < equations)
-    found = program.solve(clock=settings.clock)
+    optimum = program.solve(clock=settings.clock)
     y = np.zeros(len(b))
-    y[kept] = [as_float(value) for value in found.multipliers]
-    by_row = dict(zip(kept, found.multipliers, strict=True))
+    y[kept] = [as_float(value) for value in optimum.multipliers]
+    by_row = dict(zip(kept, optimum.multipliers, strict=True))
     for j, k in sign.items():
         left = total(
             [as_rational(Fraction(float(c[j]))), *(entries[i][j] * by_row[i] for i in kept if j in entries[i])]
         )
         y[k] = as_float(left / -entries[k][j])  # in fractions: a difference that is exactly 0 stays so
-    return np.array([as_float(value) for value in found.point]), y
+    return np.array([as_float(value) for value in optimum.point]), y

@@ -82,5 +82,5 @@ def above(program: Program) -> Above | None:
     assert isinstance(share, Surplus)
     if not bounds_fit(program.least_load, crossed, program.usable):
         return None
-    found = Above(program, share.tasks(program.instance))
-    return None if found.empty else found
+    made = Above(program, share.tasks(program.instance))
+    return None if made.empty else made

@@ -1,8 +1,13 @@
 """Problems in cone form: ``min c'z + d, A z + s = b, s in K``, and what a solver leaves of them.
 
-CVXPY's chain of reductions takes 5 ms for a small problem, half of it to keep parameters that may change later. Here
-CVXPY writes atoms in cones, and the affine arguments of all cones as one matrix; rows of tables are put beside it.
-Problems of other kinds go through CVXPY's chain.
+z are the n variables of the problem and those that CVXPY adds, A is (m, n), and rows stand by cone: equations,
+inequalities, second-order, exponential and power cones (`Cones`).
+
+CVXPY's chain of reductions takes 2 to 5 ms for a small problem, half of it to keep parameters that may change. Here
+CVXPY writes atoms in cones, and the affine arguments of all cones become one matrix (`affine`); rows of tables are put
+beside it. The logarithms of 20 users on 3 resources take 0.7 ms this way and 2.4 ms by the chain. Problems of other
+kinds go through the chain. That the data are those of the problem is tested where they prove something
+(`fairopt.proof.written_rows`).
 """
 
 from __future__ import annotations
@@ -318,10 +323,10 @@ class CompiledHere(Compiled):
         n, squares = len(data["c"]), data.get("P")
         upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
         settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
-        found = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
         names = ("status", "obj_val", "solve_time", "iterations")
-        rest = {name: getattr(found, name) for name in names}
-        return SimpleNamespace(x=np.asarray(found.x), z=np.asarray(found.z), **rest)
+        rest = {name: getattr(solution, name) for name in names}
+        return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)
 
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""

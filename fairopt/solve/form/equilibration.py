@@ -1,16 +1,10 @@
-"""Units of unknowns, rows and cones by equilibration, for what users write.
+"""Units of unknowns, rows and cones of a compiled cone program by equilibration, for a second try of a solver.
 
 Solvers work on ``A xi + s = b`` and lose digits where entries of A differ by many powers of ten. Wanted are positive
-diagonal R and C for which entries of ``R A C`` are about 1. Two ways serve two purposes:
+diagonal R and C for which entries of ``R A C`` are about 1. Largest entries are brought near 1 by Ruiz's rounds (2001),
+after geometric means where no cone forbids it. All rows of one cone have one unit, so that it stays a cone.
 
-* `equilibrated`: units of the unknowns of rows that users write, before a program is made of them. Rows are divided by
-  their sums of absolute entries, then columns by theirs, in turn (Sinkhorn and Knopp 1967): the fixed point is unique,
-  so that units of tasks or rows do not matter, where scaling by largest entries (Ruiz 2001) is not.
-* `Equilibrated`: a compiled cone program, for a second try of a solver. Largest entries are brought near 1 by Ruiz's
-  rounds, after geometric means where no cone forbids it. All rows of one cone have one unit, so that it stays a cone.
-
-Each only changes units: answers are brought back to those given, and judged there by the gate. Where a scaling
-overflows, or is 0, the sizes given are kept.
+This only changes units: answers are brought back to those given, and judged there by the gate.
 """
 
 from __future__ import annotations
@@ -25,44 +19,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 
-ROUNDS = 50  # at most
 MIDDLES = 10  # rounds of geometric means
 RUIZ = 10  # rounds; each takes the square root of how far the largest entries are from 1
-EVEN = 0.01  # relative: sums that are nearer to their aims are left as they are
-
-
-def equilibrated(rows: sp.csr_array, column: NDArray[np.intp], size: Float) -> Float:
-    """Units of unknowns, near ``size``, in which the terms of rows are about equal.
-
-    Rows and columns of absolute values are divided in turn by what they sum to (Sinkhorn and Knopp 1967; Knight, Ruiz
-    and Ucar 2014, whose scaling solvers apply too). A row aims at 1, and a column at its part of that if all terms of a
-    row were equal, so that there is exactly one scaling. ``column`` says which unknown a column belongs to. Unknowns
-    without an entry keep their size, and the others their geometric mean.
-
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> twice = sparse.csr_array([[1.0, -2.0], [-2.0, 1.0]])
-    >>> equilibrated(twice, np.array([0, 1]), np.array([0.1, 40.0])).round(1)
-    array([2., 2.])
-    """
-    entries = np.abs(rows.data) * size[column[rows.indices]]
-    some = (entries > 0) & np.isfinite(entries)
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[some]
-    unknown, n, m, entries = column[rows.indices[some]], len(size), rows.shape[0], entries[some]
-    # what columns sum to if all terms of a row are equal: then the sums of all aims and of all rows agree
-    aim = np.bincount(unknown, 1.0 / np.bincount(row, minlength=m)[row], n)
-    held, factor = aim > 0, np.ones(n)
-    for _ in range(ROUNDS):
-        check()
-        terms = entries * factor[unknown]
-        terms /= np.bincount(row, terms, m)[row]
-        change = aim[held] / np.bincount(unknown, terms, n)[held]
-        factor[held] *= change
-        if np.abs(np.log(change)).max(initial=0.0) <= EVEN:
-            break
-    # rows are homogeneous, so that a common factor of all unknowns is free: their geometric mean is kept
-    factor[held] /= np.exp(np.log(factor[held]).mean()) if held.any() else 1.0
-    return size * factor if np.isfinite(factor).all() and (factor > 0).all() else size
 
 
 class Equilibrated:

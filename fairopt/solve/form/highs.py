@@ -60,8 +60,8 @@ def root_of(costs: Any, bounds: tuple[Any, Any], rows: tuple[Any, Any], matrix: 
         highs.setOptionValue(name, value)
     give(highs, costs, bounds, rows, matrix, whole=True)
     highs.run()
-    found = highs.getSolution()
-    return np.array(found.col_value) if found.value_valid else None
+    solution = highs.getSolution()
+    return np.array(solution.col_value) if solution.value_valid else None
 
 
 def solve_data(data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def refuse_whole(mechanism: str, integral: object) -> None:
     if integral is not False:
         raise OutOfDomain(
             f"{mechanism} divides tasks, and answers in whole tasks could not be proved; leave integral out, and round "
-            "the answer: the command fairopt quotas gives what whole tasks use"
+            "the answer: the command fairopt quotas of fairopt-clusters gives what whole tasks use"
         )
 
 

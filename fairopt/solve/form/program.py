@@ -1,7 +1,18 @@
 """Blocks and an instance prepared for solving: active users, merged servers, combined bounds.
 
+With tasks x by (user, server) pair, loads A (rows of server and resource, per whole capacity, by pair), and the sums of
+a user's pairs, a program is
+
+    max f(x)   subject to   A x <= usable,    low_j <= sum_s x_js <= high_j,    rest,    x >= 0.
+
 Constraints that are bounds on each user's tasks, or on the usable fraction of resources, become `low`, `high` and
-`usable` (Proposition 1.5); the others stay in `rest`.
+`usable` (Proposition 1.5, docs/methods/instance.md); the others stay in `rest`, as rows if blocks have them. Methods
+for pools read the former only, so that a bound by a constraint costs no more than one of the instance.
+
+`ConeModel` is the program for cone solvers, in unknowns ``x / units`` near 1 and with rows near 1: their tolerances are
+absolute, or relative to the largest number, so that in tasks a user of 1e-6 tasks beside one of 1e6 would be noise.
+The objective is divided by its slope (`_scale`): 1e8 times the sum of three users' square roots had a gap of 1e-8
+without, and of 5e-12 with it.
 """
 
 from __future__ import annotations
@@ -47,7 +58,6 @@ from fairopt.solve.form import solvers
 from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.compiled import Left
 from fairopt.solve.form.digests import NewConditions
-from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
 
 CHUNK = 16_384  # users
@@ -72,6 +82,7 @@ class Program:
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         self.given, self.objective = instance, objective
+        # a program made from the constraints of another has them already
         self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
         later("fairopt.solve.unfit_guarantees:refuse_closed")(instance)
         takes_part = instance.task_limits > 0
@@ -103,6 +114,7 @@ class Program:
             if bounds is not None:
                 if idle is not None and not isinstance(constraint, AtLeast):  # objectives exclude users of limit 0
                     _refuse_impossible(constraint, idle)
+                # one number for all stays an array of stride 0, of which a million users take no memory
                 if not is_common(bounds[0], 0.0):
                     self.low = bounds[0] if is_common(self.low, 0.0) else np.maximum(self.low, bounds[0])
                 if not is_common(bounds[1], np.inf):
@@ -118,6 +130,7 @@ class Program:
         if not (in_passes or self.is_above_base):
             self.objective.check(self.instance)
         if not (self.of_users or self.empty):
+            # it needs the bounds that were read above, and what was cached of the objective before is another's
             before, self.objective = self.objective, later("fairopt.solve.form.rising:of_those_who_rise")(self)
             self.nobody_rises = isinstance(self.objective, Total) and self.objective is not before
             self.__dict__.pop("of_users")
@@ -230,19 +243,19 @@ class Program:
     @cached_property
     def marginal(self) -> Marginal | None:
         """The derivatives of the objective by the tasks of each user, if it is a sum over users."""
-        found, n = self.objective.by_user(self.instance), self.instance.n_users
-        if found is None or all(is_ours(t) for _, t in self.objective.summands()):
-            return found
-        if not isinstance(found, Marginal):
-            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.blocks.Marginal, or None")
+        given, n = self.objective.by_user(self.instance), self.instance.n_users
+        if given is None or all(is_ours(t) for _, t in self.objective.summands()):
+            return given
+        if not isinstance(given, Marginal):
+            raise InvalidBlock(f"{self.objective}.by_user gave {brief(given)}; give a fairopt.blocks.Marginal, or None")
         for name in ("slope", "curvature"):
-            shape = np.shape(getattr(found, name)(np.ones(n)))
+            shape = np.shape(getattr(given, name)(np.ones(n)))
             if shape != (n,):
                 raise InvalidBlock(
                     f"{self.objective}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
                     "for each user, as 0 * x + 1"
                 )
-        return found
+        return given
 
     def refuse_infinite_objective(self) -> None:
         """`OutOfDomain` if the objective is minus infinity for every allocation, since a user can run no tasks."""
@@ -299,26 +312,15 @@ class Program:
                 table = sp.coo_array(rows.per_task)
                 asks = (table.data < 0) & (rows.right[table.row] < 0)
                 row, user = table.row[asks], self.pairs.user[table.col[asks]]
+                # an equal part of what a row asks of several users
                 part = rows.right[row] / table.data[asks] / np.bincount(row, minlength=1)[row]
                 np.maximum.at(size, user, np.minimum(part, self.most[user]))
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property
     def units(self) -> Float:
-        """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
-
-        Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
-        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against these.
-        """
-        own = [block for block in self.rest if not is_ours(block)]
-        found = [one.rows for block in own for one in self.rows_of(block) or ()]
-        at_size = self.size[self.pairs.user]
-        tables = [rows.per_task[rows.right == 0] for rows in found]
-        tables = [table for table, rows in zip(tables, found, strict=True) if rows.equal or (table @ at_size > 0).any()]
-        if not any(table.nnz for table in tables):
-            return self.size
-        units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
-        return np.minimum(np.maximum(units, self.low), np.where(self.high > 0, self.high, np.inf))
+        """Tasks per unknown of each user in cone programs, (n_users,): `size`; after tiers, of what these leave."""
+        return self.size
 
     @property
     def compared_weights(self) -> Float:
@@ -351,21 +353,21 @@ class Program:
         """A constraint as rows in `pairs`; None if it is not given as rows."""
         if id(block) not in self._rows:
             if is_ours(block) or self.all_take_part:
-                found = self._as_rows(block, self.pairs)
+                of_block = self._as_rows(block, self.pairs)
             else:  # rows of all users, without the columns of those with a task limit of 0
                 every = Pairs(self.given)
                 place = every.index(self.active[self.pairs.user], self.pairs.server)
-                found = self._as_rows(block, every)
-                found = found and [one._replace(rows=one.rows.of_pairs(place)) for one in found]
-            self._rows[id(block)] = found
+                of_block = self._as_rows(block, every)
+                of_block = of_block and [one._replace(rows=one.rows.of_pairs(place)) for one in of_block]
+            self._rows[id(block)] = of_block
         return self._rows[id(block)]
 
     def _as_rows(self, block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
         """`rows_of`; for a leximin of numbers, which takes rows only, also of conditions that are affine in CVXPY."""
-        found = rows_of(block, pairs)
-        if found is None and not is_ours(block) and self.term.is_order and not self.of_users:
+        known = rows_of(block, pairs)
+        if known is None and not is_ours(block) and self.term.is_order and not self.of_users:
             return affine_rows(block, pairs)
-        return found
+        return known
 
     def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
         """The program with only these rows of `many_rows`."""
@@ -434,8 +436,8 @@ class Program:
             return None
         at, typical = tasks / cone.scale, (self.size / self.instance.n_servers)[self.pairs.user] / cone.scale
         slope_of, restore = later("fairopt.proof.slopes:slope_of"), partial(cone.model.own.save, values)
-        found = slope_of(form, cone.all_constraints, cone.unknowns, at, typical, restore)
-        return Slope(found.unit * factor, found.hidden * factor)
+        slope = slope_of(form, cone.all_constraints, cone.unknowns, at, typical, restore)
+        return Slope(slope.unit * factor, slope.hidden * factor)
 
     @cached_property
     def _has_own_levels(self) -> bool:
@@ -479,7 +481,7 @@ class ConeModel:
         users = np.array(program.instance.users, dtype=object)
         if len(limited):
             high = program.high[limited]
-            positive = high > 0
+            positive = high > 0  # a limit of 0 has no size: the unknown's own unit stands in
             unit = np.where(positive, np.maximum(high, TINY), program.units[limited])
             self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
             totals = program.pairs.totals if len(limited) == len(program.high) else program.pairs.totals[limited]
@@ -569,21 +571,21 @@ class ConeModel:
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
-        found = objective_form(self.program.objective, self.model, self.unknowns)
-        if found[1] is not None and self.model.unknowns is self.unknowns:
-            (own, _) = found[0].args  # in natural units
+        form, factor, constant = objective_form(self.program.objective, self.model, self.unknowns)
+        if factor is not None and self.model.unknowns is self.unknowns:
+            (own, _) = form.args  # in natural units
             if {v.id for v in own.variables()} == {self.unknowns.id}:
-                self.program.natural.adopt(self.program.objective, own, found[2], self.unknowns, self.scale)
+                self.program.natural.adopt(self.program.objective, own, constant, self.unknowns, self.scale)
         self.model.required[:] = self.new.among(self.model.required)
-        return found[:2]
+        return form, factor
 
     @cached_property
     def natural(self) -> cp.Expression:
         """The objective in natural units without constants; conditions that it requires are those of `maximand`."""
         before = len(self.model.required)
-        found, _ = varying_of(self.program.objective, self.model)
+        form, _ = varying_of(self.program.objective, self.model)
         del self.model.required[before:]
-        return found
+        return form
 
     def best_values(self, tasks: Float) -> dict[str, Float]:
         """The values of blocks' variables, by key, that maximise the objective at tasks; empty if no solver finds them.
@@ -596,6 +598,7 @@ class ConeModel:
         if not variables:
             return {}
         at = tasks / self.scale
+        # tasks are fixed: other constraints say nothing of the variables, and rounding could break them
         some = [c for c in self.all_constraints if variables & {v.id for v in c.variables()}]
         problem = cp.Problem(cp.Maximize(form), [self.unknowns == at, *some])
         solved = (status in solvers.SOLVED for status in solvers.statuses(problem))
@@ -699,6 +702,7 @@ def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
         sign = -1.0 if isinstance(condition, reverse) else 1.0
         (slopes,) = affine_slopes(expression).values()
         per_task = sp.csr_array(slopes.T) * sign
+        # a x + at_zero <= 0; an affine function's value at no tasks is its constant
         at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
         out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
     return None if model.required else out
@@ -794,7 +798,7 @@ def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -
 
     If it is not finite there, then at the first of 2, 1/2, 4, 1/4, ... times these where it is.
     """
-    found = 1.0
+    slope = 1.0
     for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
         values = []
         for part in (at, at * (1.0 - 1e-4)):
@@ -805,7 +809,7 @@ def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -
             break
         if np.isfinite(values).all():
             full, near = map(float, values)
-            found = abs(full - near) / 1e-4 or abs(full) or 1.0
+            slope = abs(full - near) / 1e-4 or abs(full) or 1.0
             break
     unknowns.save_value(None)
-    return found
+    return slope

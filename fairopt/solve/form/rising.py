@@ -77,8 +77,8 @@ def of_those_who_rise(program: Program) -> Objective:
         changed[share] = Rising(share.share, share.base, names)
     if not changed:
         return objective
-    found: Objective = with_shares(objective, lambda share: changed.get(share, share))
-    return found
+    made: Objective = with_shares(objective, lambda share: changed.get(share, share))
+    return made
 
 
 def names_at_base(program: Program, share: Surplus) -> set[str]:
@@ -164,8 +164,8 @@ def at_base(program: Program, share: Surplus, tasks: Float) -> Bool:
     """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
-    found: Bool = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
-    return found
+    stays: Bool = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    return stays
 
 
 def _at(program: Program, numbers: Numbers, tasks: Float) -> Float:
@@ -248,11 +248,11 @@ class _Linear:
         # 0
         step = max(1.0 / max(int(some.sum()), 1), LEAST_STEP)
         least, most = (np.repeat(bounds, [len(pairs), n]) for bounds in ((0.0, -1.0), (np.inf, step)))
-        found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
-        if found is None:
+        optimum = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
+        if optimum is None:
             return None
-        tasks, rises = found.at[: len(pairs)], found.at[len(pairs) :]
-        return tasks, rises, np.concatenate(found.multipliers[: 1 + len(self.further)])
+        tasks, rises = optimum.at[: len(pairs)], optimum.at[len(pairs) :]
+        return tasks, rises, np.concatenate(optimum.multipliers[: 1 + len(self.further)])
 
     def most(self, some: Bool, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""

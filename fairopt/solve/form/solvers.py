@@ -359,8 +359,8 @@ def _to_return(seconds: float) -> float:
 def solve_elsewhere(solver: str, until: float, data: dict[str, Any], verbose: bool, settings: dict[str, Any]) -> Any:
     """What CLARABEL or HIGHS returns of data, in a subprocess which is killed at a time."""
     dims = subprocesses.cones(data["dims"])
-    found = subprocesses.solve(solver, until, data=data | {"dims": dims}, options=settings, verbose=verbose)
-    return SimpleNamespace(**found) if solver == "CLARABEL" else found
+    raw = subprocesses.solve(solver, until, data=data | {"dims": dims}, options=settings, verbose=verbose)
+    return SimpleNamespace(**raw) if solver == "CLARABEL" else raw
 
 
 def _solve_in_subprocess(
@@ -401,8 +401,8 @@ def _solve_in_subprocess(
 
 def compiled_for_simplex(problem: cp.Problem | Posed) -> CompiledHere | None:
     """A linear program compiled for HiGHS; None if it is large, or CVXPY's chain compiles it."""
-    found = None if size(problem) > LARGE else CompiledHere.made(problem, "HIGHS", {})
-    return found if found is None or found.data["A"].shape[0] else None
+    compiled = None if size(problem) > LARGE else CompiledHere.made(problem, "HIGHS", {})
+    return compiled if compiled is None or compiled.data["A"].shape[0] else None
 
 
 def simplex_is_slow(compiled: CompiledHere) -> bool:

@@ -108,11 +108,11 @@ def likely_columns(bounds: NumberBounds, several: Bool) -> tuple[Indices, Float]
     step = max(len(users) // SAMPLE, 1)
     prices = _prices(_Users(bounds, users[::step], len(users) / len(users[::step])), bounds.program.usable_rows)
     check("responses to prices")
-    found = _Users(bounds, every, 1.0).response(prices)
+    response = _Users(bounds, every, 1.0).response(prices)
     tasks = bounds.program.low.copy()
-    tasks[users] = found.tasks
-    near = np.abs(found.relative_cost - 1.0) <= BAND
-    return users[near | ~np.isfinite(found.relative_cost)], tasks
+    tasks[users] = response.tasks
+    near = np.abs(response.relative_cost - 1.0) <= BAND
+    return users[near | ~np.isfinite(response.relative_cost)], tasks
 
 
 def _prices(users: _Users, usable: Float) -> Float:
@@ -122,11 +122,11 @@ def _prices(users: _Users, usable: Float) -> Float:
     best = prices
     for _ in range(MOST_RESPONSES):
         check("responses to prices")
-        found = users.response(prices)
-        if found.level < bound:  # every response bounds the level from above, the mixture from below
-            best, bound = prices, found.level
-        levels.append(found.level)
-        used.append(found.used)
+        response = users.response(prices)
+        if response.level < bound:  # every response bounds the level from above, the mixture from below
+            best, bound = prices, response.level
+        levels.append(response.level)
+        used.append(response.used)
         mixed = optimize.linprog(
             -np.array(levels) / bound,
             A_ub=np.array(used).T,

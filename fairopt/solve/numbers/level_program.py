@@ -132,9 +132,9 @@ class NumberPrograms:
     def solve(self, bases: Float, rates: Float, units: Float, top: float = np.inf, rise: Bool | None = None) -> Found:
         """Maximise z <= ``top``, or with ``rise`` the mean rise of these numbers at z = 0, up to `STEP` of a unit."""
         while True:
-            found = self._solve(bases, rates, units, top, rise)
-            if len(self.columns) == len(self.tasks) or not self._add(found.dual):
-                return found
+            solution = self._solve(bases, rates, units, top, rise)
+            if len(self.columns) == len(self.tasks) or not self._add(solution.dual):
+                return solution
 
     def _solve(self, bases: Float, rates: Float, units: Float, top: float, rise: Bool | None) -> Found:
         check("the solver HIGHS (and giving it programs)")

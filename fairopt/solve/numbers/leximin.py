@@ -155,17 +155,17 @@ class _Levels:
     def next_level(self) -> tuple[float, NumberDual | None]:
         """The largest level of the free numbers, and the prices that bound it; none if all can be at their most."""
         free, w, most = self.free, self.w, self.bounds.most
-        found = self.programs.solve(np.where(free, 0.0, self.floor), np.where(free, w, 0.0), self.units)
-        if found.level < (most / w)[free].min() * (1 - NEAR):  # usual: nobody is at its most before
-            return found.level, found.dual
+        solution = self.programs.solve(np.where(free, 0.0, self.floor), np.where(free, w, 0.0), self.units)
+        if solution.level < (most / w)[free].min() * (1 - NEAR):  # usual: nobody is at its most before
+            return solution.level, solution.dual
         start, top, dual = self.floor, np.inf, None
         for _ in range(MOST_STEPS):
             target = np.where(free, np.maximum(np.minimum(most, top * w), start), start)
-            found = self.programs.solve(start, target - start, np.maximum(target, self.units), 1.0)
-            if found.level >= 1 - NEAR:
+            solution = self.programs.solve(start, target - start, np.maximum(target, self.units), 1.0)
+            if solution.level >= 1 - NEAR:
                 break
-            root = self.root(found.dual)
-            dual = found.dual
+            root = self.root(solution.dual)
+            dual = solution.dual
             if root >= top * (1 - NEAR):
                 break
             top = root
@@ -188,9 +188,9 @@ class _Levels:
     def fix_those_who_cannot_rise(self, doubt: Bool) -> None:
         """Fix those in doubt that cannot rise above the level while no other number falls below its floor."""
         while doubt.any():
-            found = self.programs.solve(self.kept, 0.0 * self.w, self.units, rise=doubt)
-            rising = doubt & (STEP * found.rises > RISING)
+            solution = self.programs.solve(self.kept, 0.0 * self.w, self.units, rise=doubt)
+            rising = doubt & (STEP * solution.rises > RISING)
             if not rising.any():
-                self.fix(found.dual, doubt & self.paying(found.dual))
+                self.fix(solution.dual, doubt & self.paying(solution.dual))
                 return
             doubt = doubt & ~rising

@@ -80,10 +80,10 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
         guess = np.log(whole) - (1.0 - alpha) * np.log(users.level)
     elif pool.n <= FEW and program.marginal is not None:
         with np.errstate(all="ignore"):
-            found = interior.solve_pool(interior.of_program(program, program.marginal), quick=True)
-            if found is not None:
-                prices = np.log(found.prices / term.factor) - (1.0 - alpha) * np.log(users.level)
-                guess = of_free_resources(prices, found.slack / pool.usable, alpha)
+            optimum = interior.solve_pool(interior.of_program(program, program.marginal), quick=True)
+            if optimum is not None:
+                prices = np.log(optimum.prices / term.factor) - (1.0 - alpha) * np.log(users.level)
+                guess = of_free_resources(prices, optimum.slack / pool.usable, alpha)
     best, gap = None, np.inf
     for log_prices in price_tries(users, alpha, guess):
         answer = yield _at_prices(users, log_prices, begun)
@@ -162,18 +162,18 @@ def find_prices(
 def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
     """Prices by `find_prices`, then smaller or more precise ones; the caller stops at a gap below `FINE`."""
     for enough in (CLOSE, EXACT):
-        found = find_prices(users, alpha, guess, enough)
-        if found is None:
+        prices = find_prices(users, alpha, guess, enough)
+        if prices is None:
             return
-        yield found.log_prices
-        last = found.last
+        yield prices.log_prices
+        last = prices.last
         # Full by lower bounds and by users at limits: nobody reacts to the price. Of 109 pools whose lower bounds fill
         # a resource to 1e-7 or less, 20 have no certified answer without smaller prices, and 6 without the second
         # round.
         insensitive = np.flatnonzero((np.diag(last.slopes) <= SINGULAR * last.load) & (last.load > 0))
         if len(insensitive):
-            yield smallest_prices(users, alpha, found.log_prices, insensitive)
-        guess = found.log_prices
+            yield smallest_prices(users, alpha, prices.log_prices, insensitive)
+        guess = prices.log_prices
 
 
 def smallest_prices(users: AlphaFairUsers, alpha: float, log_prices: Float, insensitive: NDArray[np.intp]) -> Float:
@@ -356,18 +356,18 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
         part = jacobian[np.ix_(free, free)]
         scale = np.maximum(part.max(axis=0), TINY)  # even a tiny price may matter
-        found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
-        found = np.where(np.isfinite(found), found, right)
+        newton = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
+        newton = np.where(np.isfinite(newton), newton, right)
         rows = np.flatnonzero(free)
-        step[rows] = found
+        step[rows] = newton
         # p (1 + alpha deta) instead of p exp(alpha deta)
-        in_price = np.log1p(alpha * np.maximum(found, 0.0)) / alpha
+        in_price = np.log1p(alpha * np.maximum(newton, 0.0)) / alpha
         up = np.where(counts[rows], np.maximum(rise[rows], in_price), in_price)
-        most = np.where(found > 0, up, fall[rows])
-        worst = int(np.argmax(np.abs(found) / most))
-        if abs(found[worst]) <= most[worst]:
+        most = np.where(newton > 0, up, fall[rows])
+        worst = int(np.argmax(np.abs(newton) / most))
+        if abs(newton[worst]) <= most[worst]:
             break
-        step[rows[worst]] = np.copysign(most[worst], found[worst])
+        step[rows[worst]] = np.copysign(most[worst], newton[worst])
         free[rows[worst]] = False
     return step
 

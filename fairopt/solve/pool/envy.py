@@ -43,9 +43,9 @@ def envy_free_applies(program: Program) -> bool:
 def solve_envy_free(program: Program, settings: Settings) -> Proposals:
     """Leximin or max-min without envy; no proposal where the lower bounds do not fit."""
     envy = EnvyProgram(program)
-    found = _fill(program, envy)
-    if found is not None:
-        tasks, prices = found
+    filled = _fill(program, envy)
+    if filled is not None:
+        tasks, prices = filled
         yield Proposal("water-filling", tasks, EnvyBottlenecks(envy, prices))
 
 

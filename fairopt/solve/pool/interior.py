@@ -206,8 +206,8 @@ def _starts(
     """Points to start from, each with its number of steps."""
     inside, centre = problem.inside(), WARM
     if not guesses and sample is not None:
-        found = solve_pool(sample)
-        guesses = () if found is None else (found.prices,)
+        of_sample = solve_pool(sample)
+        guesses = () if of_sample is None else (of_sample.prices,)
     # without: of 100 small sums of two powers (alpha = 2 and 4), 34 found no prices from equal ones
     if not guesses and not problem.has_sum:
         guesses, centre = (_common_prices(problem),), COLD

@@ -237,10 +237,10 @@ class _RestrictedProgram:
         top = np.append(kept.coefficient * kept.range / scale, size)
         matrix = np.vstack([load[rows] / self.unit[rows, None], np.append(np.zeros(few), 1.0 / size)])
         right = np.append(self.right[rows] / self.unit[rows], 1.0)
-        found = _vertex(values, matrix, right, top)
-        if found is None:
+        vertex = _vertex(values, matrix, right, top)
+        if vertex is None:
             return None
-        x, duals = found
+        x, duals = vertex
         prices = np.zeros(m)
         prices[rows] = duals[:-1] * (scale / self.unit[rows])
         distances = np.sort(np.abs(1.0 - cost(kept.ratios, prices) / kept.coefficient))[:FEW]

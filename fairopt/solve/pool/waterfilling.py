@@ -196,13 +196,13 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
         k = len(events)
         if k == 0 and not start.bounded:  # loads are proportional to the level
             i = int(np.argmin(levels))
-            found: tuple[int, float, float] | None = i, float(levels[i]), float(start.rates[i])
+            next_full: tuple[int, float, float] | None = i, float(levels[i]), float(start.rates[i])
         else:
             trial = guesses[k] if k < len(guesses) else level or float(levels.min())
-            found = _next_full(reporting, events, usable, level, trial, start.bounded)
-        if found is None:
+            next_full = _next_full(reporting, events, usable, level, trial, start.bounded)
+        if next_full is None:
             break
-        resource, level, slope = found
+        resource, level, slope = next_full
         if k == 0 and level <= start.first_limit and slope > 0:  # else limits decide the max-min level in part
             prices[resource] = 1.0 / slope
         events.append(Event(resource, level))
@@ -366,9 +366,9 @@ class WaterfillingPool:
         # exact for users who pass no bound on the way; `_kinks` corrects for the others
         slope = there.up if level > before else there.down
         load, up, down = np.sum(self.pool.each(lambda c: self._kinks(c, before, level), among=self.active), axis=0)
-        found = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
-        self.last = _LastLoads(level, found, summed_at)
-        return found
+        slopes = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
+        self.last = _LastLoads(level, slopes, summed_at)
+        return slopes
 
     def _kinks(self, chunk: Chunk, before: float, level: float) -> Float:
         """The change of loads and slopes by users who reach a bound between two levels, (3, n_resources)."""

@@ -235,8 +235,8 @@ class FileRows:
         chunk = np.asarray(raw, dtype=self.dtype)
         is_first = start not in self._sums
         if is_first or self.compares:
-            found = zlib.crc32(_content(raw))
-            if self._sums.setdefault(start, found) != found:
+            checksum = zlib.crc32(_content(raw))
+            if self._sums.setdefault(start, checksum) != checksum:
                 raise changed()
         if is_first:
             self._check(chunk)
@@ -358,10 +358,10 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
         raise InvalidInstance(f"there is no {str(path)!r}; give a .npy file, or a folder of .parquet files")
     files = [(path, path.name)]
     if path.is_dir():
-        found = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
+        every = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
         files = [
             (file, str(inside))
-            for file, inside in found
+            for file, inside in every
             if file.suffix in (".npy", ".parquet") and not any(part[0] in "._" for part in inside.parts)
         ]
         if len({file.suffix for file, _ in files}) > 1:

@@ -125,11 +125,11 @@ class ShardedUsers:
         Takes one round, or two if later levels may depend on errors of earlier ones (Bound 4.3, small holdings).
         """
         parts, adjustments = self.ask("judge", answer), None
-        found = combined([part for part in parts if part is not None])
+        evidence = combined([part for part in parts if part is not None])
         loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
-        if isinstance(found, Bottlenecks) and found.has_small_holdings(self.usable):
-            adjustments = combined(self.parts("corrections", answer, found.least))
-        proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, adjustments)
+        if isinstance(evidence, Bottlenecks) and evidence.has_small_holdings(self.usable):
+            adjustments = combined(self.parts("corrections", answer, evidence.least))
+        proof = proof_on_pool(self.program, self.usable, self.n, evidence, prices, self.level, adjustments)
         return Judged(answer, proof, loads)
 
 

@@ -257,8 +257,8 @@ def _at_the_root(program: Program, usable: Float, needs: Float, down: Float, clo
     users = sp.kron(np.ones((1, n_servers)), sp.eye_array(n))
     costs, room = -np.tile(share / (share.max() or 1.0), n_servers), np.append(np.ones(n_servers * n_resources), down)
     bounds, rows = (np.zeros(nothing.size), top.T.ravel()), (np.full(len(room), -np.inf), room)
-    found = root_of(costs, bounds, rows, sp.csc_array(sp.vstack([servers, users])), clock.left)
-    return nothing if found is None else np.rint(found).reshape(n_servers, n).T
+    root = root_of(costs, bounds, rows, sp.csc_array(sp.vstack([servers, users])), clock.left)
+    return nothing if root is None else np.rint(root).reshape(n_servers, n).T
 
 
 def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:

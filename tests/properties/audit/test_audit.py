@@ -167,11 +167,6 @@ def test_a_condition_that_saves_a_claim() -> None:
     assert held.conditions == ("positive demands", "no completely dominant user")
 
 
-def test_boosting_only_is_another_property() -> None:
-    report = audit(fo.KDF(2), ["sp"], conditions=["boosting only"], positive=True, max_examples=300)
-    assert list(report) == ["strategy-proof-boosting"] and not report["sp-boosting"].refuted
-
-
 # -- one's own instances --------------------------------------------------------------------------------------
 
 

@@ -166,14 +166,14 @@ class Additions:
             requests = (self._named if named else self._claims).get(key)
             of_group = (namespace, str(part(spec, "schedulingGroup").get("podGroupName")), str(of_claim.get("name")))
             named = named or "/".join(of_group[1:]) * (of_group in self._of_groups)
-            found = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
-            if all(one in self._known for one, _ in found):
+            devices = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
+            if all(one in self._known for one, _ in devices):
                 into = shared.setdefault(f"{namespace}/{named}", {}) if named else amounts
-                for one, number in ((self._names.get(one, one), number) for one, number in found):
+                for one, number in ((self._names.get(one, one), number) for one, number in devices):
                     into[one] = into.get(one, 0) + number
             else:
                 others.append(claim)
-                self.unknown |= {one for one, _ in found if one and one not in self._known}
+                self.unknown |= {one for one, _ in devices if one and one not in self._known}
         overhead = {**part(spec, "overhead"), **amounts}
         return {**spec, "resourceClaims": others, "overhead": overhead, "sharedClaims": shared}
 
@@ -193,8 +193,10 @@ def _names_of_classes(document: Json) -> dict[str, str]:
 def _driver(spec: Json) -> str:
     """The driver all of whose devices are in a DeviceClass, ``""`` if that is not all that it says."""
     selectors = spec.get("selectors")
-    found = [part(as_mapping(one), "cel").get("expression") for one in selectors] if isinstance(selectors, list) else []
-    match = _DRIVER.fullmatch(str(found[0])) if len(found) == 1 else None
+    expressions = (
+        [part(as_mapping(one), "cel").get("expression") for one in selectors] if isinstance(selectors, list) else []
+    )
+    match = _DRIVER.fullmatch(str(expressions[0])) if len(expressions) == 1 else None
     return match[1] if match else ""
 
 

@@ -18,17 +18,17 @@ _MARK = "fairopt/flavor-"  # a label of servers that are flavors
 
 def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -> Node:
     """One server that has a capacity, in cores, GiB and pieces, by the names that pods request."""
-    found = by_requested(capacity, requested)
-    bytes_too = {name: in_base_units(amount, name) for name, amount in found.items()}
+    amounts = by_requested(capacity, requested)
+    bytes_too = {name: in_base_units(amount, name) for name, amount in amounts.items()}
     return Node.model_validate({"metadata": {"name": NAME}, "status": {"allocatable": bytes_too}})
 
 
 def requested_by(pods: Sequence[Pod], kueue: KueueObjects) -> set[str]:
     """The resources that pods and sets of pods request."""
     of_sets = (part.template for one in kueue.workloads.values() for part in one.pod_sets)
-    found: list[Pod | Template] = [*(pod for pod in pods if not pod.finished), *of_sets]
-    of_parts = {GPU for one in found if one.annotations.keys() & PARTS}
-    return of_parts | {name for one in found for name in (*one.spec.request, *one.spec.devices)}
+    tasks: list[Pod | Template] = [*(pod for pod in pods if not pod.finished), *of_sets]
+    of_parts = {GPU for one in tasks if one.annotations.keys() & PARTS}
+    return of_parts | {name for one in tasks for name in (*one.spec.request, *one.spec.devices)}
 
 
 def note_missing(servers: Sequence[Node], requested: Collection[str], notes: Notes) -> None:

@@ -41,8 +41,8 @@ def slice_of(node: Node) -> str:
     replicas = labels.get(_REPLICAS, "1")
     shared = f"shared-{replicas}" if replicas.isdecimal() and int(replicas) > 1 else ""
     for text in (labels.get(_PRODUCT, ""), labels.get(_CONFIG, "")) if labels.get(_STRATEGY) == "single" else ():
-        if found := _PROFILE.search(text.removesuffix("-SHARED")):
-            profile = found[1] or found[2]
+        if match := _PROFILE.search(text.removesuffix("-SHARED")):
+            profile = match[1] or match[2]
             return "" if profile in ("disabled", "enabled") else profile
     return shared
 
@@ -65,8 +65,8 @@ def with_slices(
     g = names.index(GPU)
 
     def amounts(number: float, kind: str = "") -> Amounts:
-        found = Fraction(number)
-        return Amounts({GPU: found}, {(GPU, kind): found} if kind else {})
+        gpus = Fraction(number)
+        return Amounts({GPU: gpus}, {(GPU, kind): gpus} if kind else {})
 
     there = [amounts(float(number), kind) for number, kind in zip(capacities[:, g], kinds, strict=True)]
     asked = [(name, amounts(request[g]) if request[g] else Amounts(), where) for name, request, where in tasks]

@@ -58,15 +58,15 @@ def lent_of(metadata: Mapping[str, Any]) -> Lent:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
-        for of_flavor in found.values():
+        shares = json.loads(text)
+        for of_flavor in shares.values():
             for one in of_flavor.values():
                 for name in ("fair", "borrowing", "before"):
                     quantity(one[name] if one[name] is not None else 0)
     except (TypeError, ValueError, KeyError, AttributeError, InvalidInstance):
         name, fix = shown(metadata.get("name")), "take the annotation off, or have fairopt quotas write it again"
         raise InvalidInstance(f"the annotation {LENT} of {name} is not what fairopt writes; {fix}") from None
-    return _without_applied(dict(found), annotations.get(APPLIED))
+    return _without_applied(dict(shares), annotations.get(APPLIED))
 
 
 def _without_applied(lent: Lent, applied: Any) -> Lent:

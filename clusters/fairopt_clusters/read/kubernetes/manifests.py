@@ -259,13 +259,13 @@ class _Manifests:
 def _labels(item: Json) -> dict[str, str]:
     """The labels of an object and of the Jobs of a CronJob, with its queue, wherever it stands."""
     of_job = as_mapping(_get(item, "spec.jobTemplate.metadata"))
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for metadata in (part(item, "metadata"), of_job):
         marks = {**part(metadata, "annotations"), **part(metadata, "labels")}
         known = {key: str(value) for key, value in part(metadata, "labels").items()}
-        found |= known | queue_named(marks)
+        labels |= known | queue_named(marks)
     given = next((queue for path in _QUEUES if isinstance(queue := _get(item, path), str) and queue), None)
-    return found if given is None else {QUEUE: given, **found}
+    return labels if given is None else {QUEUE: given, **labels}
 
 
 def _marks(kind: str, metadata: Json) -> set[tuple[str, ...]]:
@@ -373,11 +373,11 @@ def _of_spark(item: Json, name: str, place: str) -> dict[str, Any]:
 
 
 def _bytes(text: Any, where: str) -> int:
-    found = _SIZE.fullmatch(str(text))
-    if found is None:
+    match = _SIZE.fullmatch(str(text))
+    if match is None:
         raise InvalidInstance(f"{where} is {shown(text)}; give a size as Java writes it, as 512m or 2g")
-    power = " kmgtp".index(found[2].lower()) if found[2] else 2
-    return int(found[1]) * 1024**power
+    power = " kmgtp".index(match[2].lower()) if match[2] else 2
+    return int(match[1]) * 1024**power
 
 
 _MADE = {"SparkApplication": _of_spark, "ScheduledSparkApplication": _of_spark, "TrainJob": _of_train_job}

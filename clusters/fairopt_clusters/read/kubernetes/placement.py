@@ -235,5 +235,5 @@ class Placement(Part):
     def only_server(self) -> str | None:
         """The single server that the affinity names, as DaemonSets write it, or None."""
         required = self.affinity.nodeAffinity.required or _Terms()
-        found = {e.values[0] for term in required.nodeSelectorTerms for e in term.matchFields if e.operator == "In"}
-        return found.pop() if len(found) == 1 else None
+        hosts = {e.values[0] for term in required.nodeSelectorTerms for e in term.matchFields if e.operator == "In"}
+        return hosts.pop() if len(hosts) == 1 else None

@@ -123,10 +123,10 @@ class Queues:
             for link in self._links_of_workload(workload):
                 known.setdefault(link, workload)
         seen = Counter[tuple[str, str]]()  # pods by Workload and set
-        found = [next((known[link] for link in self._links_of_pod(pod) if link in known), None) for pod in pods]
-        queues = [self._queue_of_pod(pod, mine) for pod, mine in zip(pods, found, strict=True)]
-        given = self._given_selectors(pods, found, queues)
-        for pod, mine, queue in zip(pods, found, queues, strict=True):
+        workloads = [next((known[link] for link in self._links_of_pod(pod) if link in known), None) for pod in pods]
+        queues = [self._queue_of_pod(pod, mine) for pod, mine in zip(pods, workloads, strict=True)]
+        given = self._given_selectors(pods, workloads, queues)
+        for pod, mine, queue in zip(pods, workloads, queues, strict=True):
             part = None if mine is None else _part_of(pod, mine)
             assigned = None
             if mine is not None:
@@ -583,9 +583,9 @@ class Queues:
         several = Counter(kind for kind, _ in {*zip(alike.tolist(), apart.tolist(), strict=True)})
         for kind in (kind for kind, number in several.items() if number > 1):
             mine = alike == kind
-            found = {of: self.servers_of(of, servers)[mine] for of in sorted({of for of, _ in self._cohorts.cells})}
+            by_flavor = {of: self.servers_of(of, servers)[mine] for of in sorted({of for of, _ in self._cohorts.cells})}
             if any(mask[mine].any() for mask in masks):
-                told[tuple(of for of, there in found.items() if there.any() and not there.all())] = None
+                told[tuple(of for of, there in by_flavor.items() if there.any() and not there.all())] = None
         for flavors in told:
             self._notes.say(
                 f"the flavors {' and '.join(flavors)} have equal servers, and limits tell them apart: what a queue has "
@@ -677,11 +677,11 @@ class Queues:
     def servers_of(self, flavor: str, servers: Servers) -> Bool:
         """The servers with the labels of a flavor: all if the flavor is not known."""
         if flavor not in servers.of_flavor:
-            found = self._found.flavors.get(flavor)
-            if found is None and flavor not in self._unknown:
+            flavor_object = self._found.flavors.get(flavor)
+            if flavor_object is None and flavor not in self._unknown:
                 self._notes.add("{flavor} without an object {counts} as on all servers", flavor)
                 self._unknown.add(flavor)
-            labels = found.node_labels if found else {}
+            labels = flavor_object.node_labels if flavor_object else {}
             servers.of_flavor[flavor] = np.array(
                 [all(node.labels.get(key) == value for key, value in labels.items()) for node in servers.nodes]
             )

@@ -231,8 +231,8 @@ def _arguments(
     others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
 ) -> dict[str, Any]:
     users, resources, capacity = options.users, options.resources, options.capacity
-    found = transformations_in(objects, notes)
-    pods, transformed, servers = with_outputs(found, pods, kueue.workloads, servers, notes)
+    transformations = transformations_in(objects, notes)
+    pods, transformed, servers = with_outputs(transformations, pods, kueue.workloads, servers, notes)
     kueue = replace(kueue, workloads=transformed)
     if capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
@@ -591,20 +591,20 @@ def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
     Where two namespaces have a LocalQueue of one name, the only one of a namespace is called as the namespace, and
     others have the namespace before their name.
     """
-    found = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
+    links = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
     spaces, queues = dict[str, set[str]](), dict[str, set[str]]()
-    for pod, (key, queue) in zip(pods, found, strict=True):
+    for pod, (key, queue) in zip(pods, links, strict=True):
         if key == LOCAL_QUEUE:
             spaces.setdefault(queue, set()).add(pod.namespace)
             queues.setdefault(pod.namespace, set()).add(queue)
-    keys = sorted({key for key, _ in found if key})
+    keys = sorted({key for key, _ in links if key})
     notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
     what = "{pod} without a queue {counts} for its namespace"
-    notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, found, strict=True) if not key))
+    notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, links, strict=True) if not key))
 
     def owner(space: str, key: str, queue: str) -> str:
         if key != LOCAL_QUEUE or len(spaces[queue]) == 1:
             return queue or space
         return space if len(queues[space]) == 1 else f"{space}/{queue}"
 
-    return [owner(pod.namespace, *of) for pod, of in zip(pods, found, strict=True)]
+    return [owner(pod.namespace, *of) for pod, of in zip(pods, links, strict=True)]

@@ -51,8 +51,8 @@ def configurations_in(objects: Iterable[tuple[Mapping[str, Any], str]]) -> Itera
     """The configurations of Kueue among objects given with their places, also as text in a ConfigMap."""
     for item, place in objects:
         text = part_of(item, "data", _FILE) if item.get("kind") == "ConfigMap" else None
-        found = [one.data for one in documents_of_yaml(text, f"{place}.data")] if isinstance(text, str) else [item]
-        for data in found:
+        documents = [one.data for one in documents_of_yaml(text, f"{place}.data")] if isinstance(text, str) else [item]
+        for data in documents:
             if str(part_of(data, "apiVersion") or "").startswith(f"{_GROUP}/"):
                 yield data, place
 

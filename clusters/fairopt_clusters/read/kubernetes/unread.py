@@ -79,8 +79,8 @@ def _least(spec: Mapping[str, Any]) -> int:
     of_kubernetes = part(part(spec, "schedulingPolicy"), "gang").get("minCount")
     parts = spec.get("subGroups")
     of_parts = [as_mapping(one).get("minMember") for one in parts] if isinstance(parts, list) else []
-    found = (spec.get("minMember"), of_kubernetes, sum(k for k in of_parts if isinstance(k, int)))
-    return next((k for k in found if isinstance(k, int)), 0)
+    numbers = (spec.get("minMember"), of_kubernetes, sum(k for k in of_parts if isinstance(k, int)))
+    return next((k for k in numbers if isinstance(k, int)), 0)
 
 
 def unread_kinds(others: Sequence[Other], of: str) -> str:

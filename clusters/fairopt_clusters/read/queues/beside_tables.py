@@ -21,9 +21,9 @@ def read_tables(
     labels: Sequence[str] = (),
 ) -> Arguments:
     """Read tables of `fairopt.read`, with the weights, guarantees and limits of queues."""
-    found = read_csv_tables(users, servers, demands, teams, labels)
+    tables = read_csv_tables(users, servers, demands, teams, labels)
     tree = tree_of_file(queues)
     if teams is not None:
         raise InvalidInstance(f"{teams} and {queues} both say what teams are; keep one of them")
     with about(str(queues)):
-        return replace(found, values=with_queues(found.values, tree), places=(*found.places, str(queues)))
+        return replace(tables, values=with_queues(tables.values, tree), places=(*tables.places, str(queues)))

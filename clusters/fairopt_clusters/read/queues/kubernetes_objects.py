@@ -22,7 +22,7 @@ _DEFAULT = {"KAI": kai.DEFAULT, "Volcano": volcano.DEFAULT}
 
 def trees_of_objects(objects: _Objects) -> list[QueueTree]:
     """The queues among objects given with their places, a tree for each scheduler."""
-    found: dict[str, list[tuple[Queue, Mapping[str, Any]]]] = {}
+    by_scheduler: dict[str, list[tuple[Queue, Mapping[str, Any]]]] = {}
     trees = list[QueueTree]()
     for item, place in objects:
         if "kind" not in item and yunikorn.is_queues(item):
@@ -40,8 +40,8 @@ def trees_of_objects(objects: _Objects) -> list[QueueTree]:
                     raise InvalidInstance(f"{place}.metadata.name is {shown(name)}; give the queue a name")
                 if not isinstance(item.get("spec") or {}, Mapping):
                     raise InvalidInstance(f"{place}.spec is {shown(item['spec'])}; give an object")
-                found.setdefault(scheduler, []).append((queue_of(item, name, place), item))
-    for scheduler, of_scheduler in found.items():
+                by_scheduler.setdefault(scheduler, []).append((queue_of(item, name, place), item))
+    for scheduler, of_scheduler in by_scheduler.items():
         queues = volcano.with_hierarchy(of_scheduler) if scheduler == "Volcano" else [one for one, _ in of_scheduler]
         trees.append(QueueTree(scheduler, tuple(queues)))
     return trees

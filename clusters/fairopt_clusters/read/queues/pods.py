@@ -59,7 +59,7 @@ def _resources(tree: QueueTree, servers: Sequence[Node], tasks: Sequence[Tasks])
     requested = dict.fromkeys(name for one in tasks for name in one.spec.request)
     there = dict.fromkeys([name for server in servers for name in server.has] + [*requested])
     named = (*kai.UNITS, *(name for one in tree.queues for name in (*one.guarantee, *one.limit)))
-    meant = {found: name for name in named if (found := matching(name, there)) is not None}
+    meant = {resource: name for name in named if (resource := matching(name, there)) is not None}
     return meant if tree.scheduler == "KAI" else {name: meant.get(name, name) for name in requested}
 
 

@@ -44,20 +44,20 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]], of_kueue: bool = Fal
     Those of Kueue only if asked for, since instances have them from elsewhere.
     """
     objects = list[tuple[Mapping[str, Any], str]]()
-    found = list[QueueTree]()
+    trees = list[QueueTree]()
     for data, place in documents:
         if isinstance(data, Mapping) and (shares := accounts.of_shares_in_json(data)) is not None:
-            found.append(accounts.tree_of(shares, place))
+            trees.append(accounts.tree_of(shares, place))
         elif isinstance(data, Mapping):
             items = objects_of([(data, "")], place)["items"]
             objects += [(one, f"{place}: {at}" if at else place) for one, at in zip(items, items.places, strict=True)]
-    found += trees_of_objects(objects)
+    trees += trees_of_objects(objects)
     if of_kueue and (clusters := kueue.tree_of(objects)) is not None:
-        found.append(clusters)
-    if len(found) > 1:
-        names = " and ".join(tree.scheduler for tree in found)
+        trees.append(clusters)
+    if len(trees) > 1:
+        names = " and ".join(tree.scheduler for tree in trees)
         raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
-    return found[0] if found else None
+    return trees[0] if trees else None
 
 
 def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
@@ -83,23 +83,23 @@ def tree_and_objects(path: str | os.PathLike[str]) -> tuple[QueueTree, dict[str,
         documents = [(data_of_file(path, _EXPECTED), "")]
     else:
         text = read_text(path, _EXPECTED)
-        if (found := tree_of_text(text, name)) is not None:
-            return found, objects_of([], name)
+        if (tree := tree_of_text(text, name)) is not None:
+            return tree, objects_of([], name)
         documents = _documents(text, name)
-    found = tree_of_documents([(data, f"{name}{between * bool(at)}{at}") for data, at in documents], of_kueue=True)
-    if found is None:
+    tree = tree_of_documents([(data, f"{name}{between * bool(at)}{at}") for data, at in documents], of_kueue=True)
+    if tree is None:
         where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
         raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
     objects = objects_of([one for one in documents if isinstance(one[0], Mapping)], name)
-    return with_work(found, objects, name) if found.scheduler in LABELS else found, objects
+    return with_work(tree, objects, name) if tree.scheduler in LABELS else tree, objects
 
 
 def _documents(text: str, name: str) -> list[tuple[Any, str]]:
     """The documents of JSON or YAML in a text, with their places in it."""
     if text.lstrip().startswith("{"):
         return [(data_of_text(text, name, _EXPECTED, False), "")]
-    found = documents_of_yaml(text, name)
-    return [(data, f"document {number}" if len(found) > 1 else "") for data, number in found]
+    documents = documents_of_yaml(text, name)
+    return [(data, f"document {number}" if len(documents) > 1 else "") for data, number in documents]
 
 
 def is_file_alone(path: Path, kinds: Sequence[str]) -> bool:
@@ -118,10 +118,10 @@ def _alone_in_file(path: Path) -> InvalidInstance | None:
     name, text = os.fspath(path), read_text(path, _EXPECTED)
     if (tree := tree_of_text(text, name)) is not None:
         return without_jobs(tree, name, False)
-    found = document_of_text(text, name)
-    if found is None or "nodes" not in found:
+    document = document_of_text(text, name)
+    if document is None or "nodes" not in document:
         return None
-    n = len(found["nodes"])
+    n = len(document["nodes"])
     return InvalidInstance(
         f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
         "(squeue --json) in the same folder, and give the folder"

@@ -158,11 +158,11 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     owners = {team for team in named if team is not None}
     counts = np.asarray(values.get("counts", 1.0)) * np.ones(len(values["capacities"]))
     totals = dict(zip(names, (np.asarray(values["capacities"]).T @ counts).tolist(), strict=True))
-    found = arguments_of_tree(tree, owners, names, totals, len(counts), notes)
+    arguments = arguments_of_tree(tree, owners, names, totals, len(counts), notes)
     labels = {
-        label: [None if team is None else of.get(team) for team in named] for label, of in found["labels"].items()
+        label: [None if team is None else of.get(team) for team in named] for label, of in arguments["labels"].items()
     }
-    here, owed = {team for of in labels.values() for team in of}, found["owed"]
+    here, owed = {team for of in labels.values() for team in of}, arguments["owed"]
     demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
     if demands.ndim != 2:
         raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
@@ -176,7 +176,7 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     limits = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
     ]
-    weights = {**_by_name(values, "weights"), **{team: w for team, w in found["weights"].items() if team in here}}
+    weights = {**_by_name(values, "weights"), **{team: w for team, w in arguments["weights"].items() if team in here}}
     all_labels = {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}
     return values | {
         "teams": all_labels,

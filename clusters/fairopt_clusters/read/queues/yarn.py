@@ -165,19 +165,21 @@ def is_capacity_scheduler(root: Element) -> bool:
 
 def tree_of_capacities(root: Element, name: str) -> QueueTree:
     """The queues of a file."""
-    found: _Properties = {}
+    properties: _Properties = {}
     for element in root.iter("property"):
         parts = {child.tag: text_of(child) for child in element}
         key, place = parts.get("name", ""), place_of(element, name)
         if key.startswith(_PREFIX):
             short = key.removeprefix(_PREFIX)
-            if short in found:
-                raise InvalidInstance(f"{place}: {key} is given twice; the other one is {found[short][1]}; keep one")
-            found[short] = parts.get("value", ""), place
-    queues = tuple(_below(_ROOT, "", found))
+            if short in properties:
+                raise InvalidInstance(
+                    f"{place}: {key} is given twice; the other one is {properties[short][1]}; keep one"
+                )
+            properties[short] = parts.get("value", ""), place
+    queues = tuple(_below(_ROOT, "", properties))
     if not queues:
         raise InvalidInstance(f"{name} names no queues; give the property {_PREFIX}{_ROOT}.queues")
-    general = [key for key in found if not key.startswith(f"{_ROOT}.")]
+    general = [key for key in properties if not key.startswith(f"{_ROOT}.")]
     notes = [f"not modelled of {name}: {', '.join(general)}"] if general else []
     notes.append("a percentage of capacity is a guarantee of that part of the queue above, and the weight beyond it")
     return QueueTree("YARN (capacity scheduler)", queues, {}, tuple(notes))

@@ -23,9 +23,11 @@ _NO_WEIGHTS = "YuniKorn has no weights: it compares what queues use with their g
 
 def is_queues(data: Any) -> bool:
     """Whether data are those of such a file."""
-    found = part_of(data, "partitions")
+    partitions = part_of(data, "partitions")
     return (
-        isinstance(found, list) and bool(found) and all(isinstance(one, Mapping) and "queues" in one for one in found)
+        isinstance(partitions, list)
+        and bool(partitions)
+        and all(isinstance(one, Mapping) and "queues" in one for one in partitions)
     )
 
 

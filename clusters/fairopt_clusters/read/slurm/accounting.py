@@ -152,7 +152,7 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
             "{job} on several servers {is} a gang of as many tasks, which may share a server",
             number=int((nodes > 1).sum()),
         )
-    found = JobArguments(
+    jobs = JobArguments(
         accounts if users == "account" else [f"{a}/{u}" for a, u in zip(accounts, names, strict=True)],
         in_order(name, _columns(amounts, nodes, servers), servers, notes),
         durations,
@@ -166,11 +166,11 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
         limits=limits,
         time_unit="s",
     )
-    fits = found.fitting(servers)
+    fits = jobs.fitting(servers)
     notes.add("{job} larger than the servers {was} left out", *(records[k].name for k in np.flatnonzero(~fits)))
     if not fits.any():
         raise notes.nothing_left(f"{name} has no job that fits on the servers")
-    return found.part(fits)
+    return jobs.part(fits)
 
 
 def _count_slices_apart(record: _Record, servers: Instance, notes: Notes) -> None:
@@ -242,7 +242,7 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
             continue
         try:
             of = [tres(requests[row]), tres(allocated[row])]
-            found = next((one for one in of if one.plain or one.total), Amounts())
+            amounts = next((one for one in of if one.plain or one.total), Amounts())
         except InvalidInstance as error:
             table.refuse(row, "ReqTRES" if "ReqTRES" in columns else "AllocTRES", str(error))
         try:
@@ -257,8 +257,8 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
             float(submit[row]),
             float(end[row] - start[row]) if math.isnan(lasted[row]) else lasted[row],
             limits[row],
-            max(count or int(found.plain.get("node", 0)), 1),
-            found,
+            max(count or int(amounts.plain.get("node", 0)), 1),
+            amounts,
         )
 
 
@@ -307,7 +307,7 @@ def _same_zones(table: InputTable, columns: Mapping[str, Any]) -> None:
 def _lasted(table: InputTable, column: str, raw: float) -> list[float]:
     """Durations in seconds; NaN where there is none, as for ``UNLIMITED``. ``raw`` is the unit of the raw column."""
     if column in table.columns:
-        return [math.nan if (found := duration_seconds(cell)) is None else found for cell in table.columns[column]]
+        return [math.nan if (seconds := duration_seconds(cell)) is None else seconds for cell in table.columns[column]]
     cells = table.columns.get(f"{column}Raw", [""] * len(table))
     return [float(cell) * raw if re.fullmatch(r"\d{1,12}", cell) else math.nan for cell in cells]
 

@@ -71,11 +71,11 @@ class Devices:
         out: dict[Key, Fraction] = {}
         for name, total in amounts.total.items():
             free = untyped(amounts, name)
-            found = self.choice(name, allowed) if free else ""
+            chosen = self.choice(name, allowed) if free else ""
             of_kinds = {kind: n for (of, kind), n in amounts.typed.items() if of == name}
-            if found and found != ANY:
-                of_kinds[found] = of_kinds.get(found, Fraction(0)) + free
-            of_kinds[""] = whole_of(amounts, name) - (free if found else 0)
+            if chosen and chosen != ANY:
+                of_kinds[chosen] = of_kinds.get(chosen, Fraction(0)) + free
+            of_kinds[""] = whole_of(amounts, name) - (free if chosen else 0)
             of_kinds[ANY] = total
             out |= {(name, kind): n for kind, n in of_kinds.items() if n and (name, kind) in self.keys}
         return out
@@ -121,12 +121,12 @@ def devices_of(
 
     ``closed`` are servers with what runs there only. Notes call a task by ``word``.
     """
-    found = Devices(servers)
+    devices = Devices(servers)
     keys, elsewhere = list[Key](), dict[Key, int]()
     for name in sorted({name for _, amounts, _ in tasks for name, amount in amounts.total.items() if amount}):
         mine = [(job, amounts, allowed) for job, amounts, allowed in tasks if amounts.total.get(name)]
         typed = {kind for _, amounts, _ in mine for (of, kind), n in amounts.typed.items() if of == name and n}
-        free = [(job, found.choice(name, allowed)) for job, amounts, allowed in mine if untyped(amounts, name)]
+        free = [(job, devices.choice(name, allowed)) for job, amounts, allowed in mine if untyped(amounts, name)]
         wanted = typed | {kind for _, kind in free}
         if any(not is_slice(kind) and kind != ANY for kind in wanted):
             keys.append((name, ""))

@@ -82,18 +82,18 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
     (jobs_data, jobs_name), nodes_name = jobs, jobs[1] if nodes is None else nodes[1]
     listed = [] if nodes is None else _listed(nodes[0], nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):
-        found = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
+        read = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
         if nodes is None and capacity is None:
             raise InvalidInstance(f"{_NO_SERVERS}, or --capacity cpu=64")
-    in_use = {host for _, job, _ in found if job.runs for host in names_of(job.nodes) or ()}
+    in_use = {host for _, job, _ in read if job.runs for host in names_of(job.nodes) or ()}
     with about(nodes_name):
         if nodes is None:
             closed = list[SlurmServer]()
-            servers = [_given_server(capacity, {name for _, job, _ in found for name in job.generic.total})]
+            servers = [_given_server(capacity, {name for _, job, _ in read for name in job.generic.total})]
         else:
             servers, closed = read_servers(listed, nodes_name, notes, in_use)
     with about(jobs_name):
-        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
+        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in read]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
     idle: list[str] = []
@@ -165,15 +165,15 @@ def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:
 
 def _of_all(work: list[Work], account: str, n_open: int) -> list[Work]:
     """The tasks of all accounts together as those of one, on servers that start jobs: the first ones."""
-    found: dict[tuple[Any, ...], Work] = {}
+    together: dict[tuple[Any, ...], Work] = {}
     for one in work:
         may = np.array(one.servers)
         may[n_open:] = False
         if may.any():
             key = (one.request, may.tobytes(), one.place)
-            count = one.count + (found[key].count if key in found else 0.0)
-            found[key] = Work(account, one.request, may, count, account, one.place)
-    return [*found.values()]
+            count = one.count + (together[key].count if key in together else 0.0)
+            together[key] = Work(account, one.request, may, count, account, one.place)
+    return [*together.values()]
 
 
 def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes: Notes) -> list[Any]:
@@ -246,8 +246,8 @@ def _parts(
             key = (allowed.tobytes(), (job.plain["cpu"], *sorted(job.generic.total.items())))
             if key not in smallest:
                 smallest[key] = _smallest(job, allowed, servers)
-        found = smallest[key] if job.takes_servers else None
-        yield Work(owner, (), allowed, float(count), name, (job.place, job.place)), *job.requested(found)
+        taken = smallest[key] if job.takes_servers else None
+        yield Work(owner, (), allowed, float(count), name, (job.place, job.place)), *job.requested(taken)
 
 
 def _smallest(job: SlurmJob, allowed: Bool, servers: list[SlurmServer]) -> SlurmServer | None:

@@ -55,8 +55,8 @@ def slurm_document(source: Document, argument: str, expected: str) -> tuple[dict
         data, name = document_of(source, argument, expected)
         return accounts.of_shares_in_json(data) or data, name
     name, text = os.fspath(source), read_text(source, expected)
-    found = document_of_text(text, name)
-    return (json_of_text(text, name, expected) if found is None else found), name
+    document = document_of_text(text, name)
+    return (json_of_text(text, name, expected) if document is None else document), name
 
 
 def document_of_text(text: str, name: str) -> dict[str, Any] | None:
@@ -101,12 +101,12 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
         match = _RECORD.match(line)
         if match:
             kind = match[1].lower()
-            found = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-            if found[kind].upper() == "DEFAULT":
-                defaults[kind] |= {key: value for key, value in found.items() if key != kind}
+            fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+            if fields[kind].upper() == "DEFAULT":
+                defaults[kind] |= {key: value for key, value in fields.items() if key != kind}
                 open_record = None
                 continue
-            open_record = {**defaults[kind], **found}
+            open_record = {**defaults[kind], **fields}
             records[kind].append((open_record, f"{name}, line {number}"))
         elif line[:1].isspace() and open_record is not None:
             open_record |= {key.lower(): value for key, value in _PAIR.findall(line.strip())}

@@ -2,7 +2,6 @@
 
 import fairopt_clusters as fc
 import pytest
-from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.gpus import slice_of
 from fairopt_clusters.read.kubernetes.objects import Node
 
@@ -70,12 +69,12 @@ def test_slices_do_not_count_against_whole_gpus():
     }
     assert found == {"edu slices": 40, "nlp": 4, "nlp slices": 8, "vision": 4}
     assert any("slices of GPUs are resources of their own" in note for note in cluster.notes)
-    made = quotas_of(answer, "kubernetes", queues={"kind": "List", "items": [WHOLE, SLICED, *items]})
+    made = fc.quotas(answer, "kubernetes", queues={"kind": "List", "items": [WHOLE, SLICED, *items]})
     amounts = {row.team: row.amount for row in made.rows}
     assert {row.resource for row in made.rows} == {GPU} and amounts["vision"] == 4
     assert sum(amounts.values()) == 64  # with the 8 slices that nobody uses
     assert any("in total, slices too" in note for note in made.notes)
-    table = {(row.team, row.resource): row.amount for row in quotas_of(answer, "csv").rows if row.amount}
+    table = {(row.team, row.resource): row.amount for row in fc.quotas(answer, "csv").rows if row.amount}
     assert table["nlp", GPU] == 12 and table["edu", GPU] == 40
 
 

@@ -4,10 +4,11 @@ import copy
 import json
 import random
 
+import fairopt_clusters as fc
 import kube_oracle
 import numpy as np
 import pytest
-from fairopt_clusters import quotas_of, read_kubernetes
+from fairopt_clusters import read_kubernetes
 from kube_cluster import GPU, cluster, container, node, pod
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
@@ -537,17 +538,17 @@ def test_quotas_are_of_pods_as_they_are_and_leave_nothing_idle():
         ("b/2 gpu", 2),
         ("b/8 gpu", 8),
     ]
-    quotas = quotas_of(fo.HDRF().allocate(instance))
+    quotas = fc.quotas(fo.HDRF().allocate(instance))
     assert [(row.team, row.amount) for row in quotas.rows] == [("a", 16), ("b", 16)]
     mean = read_kubernetes(*small_and_large(), tasks="mean")
     assert mean.demands.tolist() == [[5], [5]]  # of which a server has room for one
-    assert sum(row.amount for row in quotas_of(fo.HDRF().allocate(mean)).rows) == 20
+    assert sum(row.amount for row in fc.quotas(fo.HDRF().allocate(mean)).rows) == 20
 
 
 def test_what_is_held_is_what_runs_and_no_mean():
     instance = read_kubernetes(*small_and_large(running=6))
     assert instance.held_units.sum(axis=0).tolist() == [12]
-    changes = quotas_of(fo.HDRF().allocate(instance)).diff([])
+    changes = fc.quotas(fo.HDRF().allocate(instance)).diff([])
     assert [(row.team, row.held) for row in changes.rows] == [("a", 12), ("b", 0)]
 
 

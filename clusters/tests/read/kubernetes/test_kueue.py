@@ -6,10 +6,10 @@ import random
 import tempfile
 from pathlib import Path
 
+import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters import read_kubernetes
-from fairopt_clusters.quotas.owed import quotas_of
 from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
 from kube_cluster import GPU, GPU_TOLERATION, container, pod
 
@@ -695,14 +695,14 @@ def test_what_runs_where_its_queue_has_no_quota_now_is_held_and_gets_no_more():
     assert by_team == pytest.approx({"vision": 8, "nlp": 4})
     assert said(found, "3 pods that vision holds where it neither has nor may borrow a quota count as held")
     everything = listed(*NODES[1:3], *FLAVORS, *queues, *LOCAL[:2])
-    changes = quotas_of(answer, "kueue", queues=everything, integral="rounded").diff([])
+    changes = fc.quotas(answer, "kueue", queues=everything, integral="rounded").diff([])
     held = {(row.team, row.flavor): row.held for row in changes.rows if row.resource == GPU}
     assert held == {("vision", "a100"): 0, ("vision", "t4"): 3, ("nlp", "t4"): 0}
     queues[0]["spec"]["resourceGroups"][0]["flavors"].pop()  # no quota of t4 at all
     found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=NODES[1:3], pods=pods)
     answer = fo.HDRF().allocate(found)
     everything = listed(*NODES[1:3], *FLAVORS, *queues, *LOCAL[:2])
-    changes = quotas_of(answer, "kueue", queues=everything, integral="rounded").diff([])
+    changes = fc.quotas(answer, "kueue", queues=everything, integral="rounded").diff([])
     assert f"vision holds 3 {GPU} more, on servers of flavors of which it has no quota" in changes.notes
 
 
@@ -750,7 +750,7 @@ def test_where_nothing_runs_0_is_held():
     jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
     everything = [*FLAVORS, *queues, *LOCAL[:2], *jobs]
     answer = fo.HDRF().allocate(made(*everything, nodes=NODES[:2], pods=[]))
-    changes = quotas_of(answer, "kueue", queues=listed(*everything), integral="rounded").diff([])
+    changes = fc.quotas(answer, "kueue", queues=listed(*everything), integral="rounded").diff([])
     assert {row.held for row in changes.rows} == {0} and not any("not known" in note for note in changes.notes)
 
 

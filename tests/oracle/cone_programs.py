@@ -190,7 +190,11 @@ class Reference:
         n, m = program["columns"], program["rows"]
         of = program["matrix"]
         self.data, self.n, self.m = data, n, m
-        self.a = sp.csc_matrix((np.array(of["value"], float), (of["row"], of["column"])), (m, n))
+        terms: dict[tuple[int, int], list[float]] = {}
+        for i, j, x in zip(of["row"], of["column"], of["value"], strict=True):
+            terms.setdefault((i, j), []).append(float(x))
+        entries = [math.fsum(values) for values in terms.values()]  # those that cancel leave no rounding
+        self.a = sp.csc_matrix((entries, ([i for i, _ in terms], [j for _, j in terms])), (m, n))
         self.b, self.c = np.array(program["right"], float), np.zeros(n)
         np.add.at(self.c, program["cost"]["column"], np.array(program["cost"]["value"], float))
         self.cones, self.offset = program["cones"], float(program["offset"])

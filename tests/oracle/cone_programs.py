@@ -20,6 +20,7 @@ import scipy.sparse as sp
 Data = dict[str, Any]
 Pair = tuple[list[float], list[float]]  # a slack and a dual point, orthogonal to each other
 
+KINDS = ("zero", "nonneg", "soc", "exp", "power", "psd")
 TRIPLES = ([5, 3, 4], [13, -5, 12], [3, 1, 2, 2], [7, 2, -3, 6], [1, 1])
 INSIDE = [[2, 1], [3, 1, -1], [1, 0, 0, 0]]  # of second-order cones
 EXPONENTS = (0.5, 0.25, 0.75, 0.125, 1 / 3)
@@ -28,8 +29,12 @@ ROUNDING = 1e-12  # of a violation in floats
 
 
 def drawn(rng: np.random.Generator, status: str = "optimal", kinds: tuple[str, ...] = ()) -> Data:
-    """A file whose claims are true, with cones of some kinds (of all without)."""
-    blocks = _blocks(rng, kinds or ("zero", "nonneg", "soc", "exp", "power", "psd"))
+    """A file whose claims are true, with cones of some kinds.
+
+    Without these one to four are drawn: with more rows hardly another point is feasible, and all bounds are true.
+    """
+    kinds = kinds or tuple(rng.choice(KINDS, int(rng.integers(1, 5)), replace=False))
+    blocks = _blocks(rng, kinds)
     s, y = (np.array([x for _, _, pair in blocks for x in pair[k]], dtype=float) for k in (0, 1))
     m, n = len(s), int(rng.integers(2, 7))
     a = np.where(rng.random((m, n)) < 0.6, rng.integers(-3, 4, (m, n)), 0).astype(float)
@@ -128,7 +133,7 @@ def _least(r: float, z: float) -> float:
 def _blocks(rng: np.random.Generator, kinds: tuple[str, ...]) -> list[tuple[str, Any, Pair]]:
     """Cones in the order of a file, each with a size or an exponent and a pair of a slack and a dual point."""
     out: list[tuple[str, Any, Pair]] = []
-    for kind in ("zero", "nonneg", "soc", "exp", "power", "psd"):
+    for kind in KINDS:
         for _ in range(int(rng.integers(1, 4)) if kind in kinds else 0):
             out.append((kind, *_pair(rng, kind)))
     return out
@@ -218,7 +223,7 @@ class Reference:
             at += rows
         return out
 
-    def solved(self, limited: bool = True) -> tuple[str, float]:
+    def solved(self) -> tuple[str, float]:
         """Clarabel's status and value of c'z + offset, with limits and radii as rows."""
         kinds = {"zero": clarabel.ZeroConeT, "nonneg": clarabel.NonnegativeConeT, "soc": clarabel.SecondOrderConeT}
         kinds |= {"power": clarabel.PowerConeT, "psd": clarabel.PSDTriangleConeT}
@@ -230,12 +235,11 @@ class Reference:
                 cones.append(kinds[kind](rows if extra is None else extra))
         rows, right = [], []
         for k in range(self.n):
-            low, high, reach = self.least[k], self.most[k], self.radius[k] if limited else None
-            for sign, end in ((-1.0, low), (1.0, high)):
-                end = reach * sign if end is None and reach is not None else end
-                if end is not None:
-                    rows.append((sign, k))
-                    right.append(sign * end)
+            for sign, limit in ((-1.0, self.least[k]), (1.0, self.most[k])):
+                for end in (limit, None if self.radius[k] is None else sign * self.radius[k]):
+                    if end is not None:
+                        rows.append((sign, k))
+                        right.append(sign * end)
         extra = sp.csc_matrix(([s for s, _ in rows], (range(len(rows)), [k for _, k in rows])), (len(rows), self.n))
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.max_iter = False, 200

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -195,9 +195,9 @@ def escaped(rng: Rng, data: Any) -> None:
     best, file = data["claims"]["value"], boxed(data, float(10.0 ** rng.uniform(0, 2)))
     y = np.array(data["dual"]) + 10.0 ** rng.uniform(-3, 0) * direction(rng, file, True)
     lost, c = best * file.sign - file.bound(y), np.array(file.c) * (rng.random(file.n) < 0.7)
-    c[-1], square = 0.0, float(c @ c)
-    if square:
-        data["dual"], data["point"] = y.tolist(), (np.array(data["point"]) - lost / float(c @ file.c) * c).tolist()
+    c[-1] = 0.0
+    if c.any():
+        data["dual"], data["point"] = y.tolist(), (np.array(data["point"]) - lost / float(c @ c) * c).tolist()
     claimed(data, best * file.sign - lost, one_of(rng, (0.0, 1e-9, 1e-6)))
 
 
@@ -295,6 +295,17 @@ CHANGES += (swapped, resized, duplicated, cones, spoilt, sense)
 KINDS = {kind.__name__: kind for kind in CHANGES}
 
 
+def mutated(rng: Rng, text: str, among: Iterable[str]) -> tuple[Any, list[str]]:
+    """A changed file, and the kinds of its one to three changes."""
+    data = json.loads(text)
+    kinds = [one_of(rng, among) for _ in range(one_of(rng, (1, 1, 2, 3)))]
+    for kind in kinds:
+        if any(lists_of(data)) and isinstance(data.get("claims"), dict):
+            with suppress(*NO_FILE):  # after another change
+                KINDS[kind](rng, data)
+    return data, kinds
+
+
 def verdict(text: str, path: Path) -> tuple[str, str]:
     """A word of the table for a changed file, and what is wrong with it if it is proved."""
     path.write_text(text, encoding="utf-8")
@@ -324,12 +335,7 @@ def main() -> None:
             path.write_text(text, encoding="utf-8")
             unproved += not verify(path).ok
             while sum(map(Counter.total, table.values())) * o.files < (k + 1) * o.mutations:
-                data = json.loads(text)
-                kinds = [one_of(rng, o.kinds) for _ in range(one_of(rng, (1, 1, 2, 3)))]
-                for kind in kinds:
-                    if any(lists_of(data)) and isinstance(data.get("claims"), dict):
-                        with suppress(*NO_FILE):  # after another change
-                            KINDS[kind](rng, data)
+                data, kinds = mutated(rng, text, o.kinds)
                 word, what = verdict(json.dumps(data), path)
                 table[kinds[-1]][word] += 1
                 if word in ("WRONG", "crashed"):

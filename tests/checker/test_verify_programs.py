@@ -179,24 +179,27 @@ def test_no_changed_file_is_proved_that_is_false(tmp_path):
     assert not wrong_words(tmp_path, range(150), 4)
 
 
-def wrong_words(folder, seeds, times):
+def wrong_words(folder, seeds, times, kinds=()):
     """Words for changed files that are false or crash the checker, by a few changes of each kind."""
     found = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        text = json.dumps(drawn(rng, verify_programs.STATUSES[seed % 4]))
+        text = json.dumps(drawn(rng, verify_programs.STATUSES[seed % 4], kinds))
         for _ in range(times):
-            data, kind = json.loads(text), verify_programs.one_of(rng, verify_programs.KINDS)
-            verify_programs.KINDS[kind](rng, data)
+            data, kind = verify_programs.mutated(rng, text, verify_programs.KINDS)
             word, what = verify_programs.verdict(json.dumps(data), folder / "proof.json")
             found += [(seed, kind, word, what)] * (word in ("WRONG", "crashed"))
     return found
 
 
-@pytest.mark.parametrize("cone", [cones.SecondOrder, cones.Exponential, cones.Power], ids=lambda cone: cone.__name__)
-def test_the_judge_of_changed_files_finds_a_checker_that_trusts_points(cone, tmp_path, monkeypatch):
-    monkeypatch.setattr(cone, "inside", lambda self, s: True)
-    assert wrong_words(tmp_path, range(60), 6)
+@pytest.mark.parametrize(
+    ("kind", "cone"),
+    [("soc", cones.SecondOrder), ("exp", cones.Exponential), ("power", cones.Power), ("psd", cones.Semidefinite)],
+)
+@pytest.mark.parametrize("part", ["inside", "into_dual"])
+def test_the_judge_of_changed_files_finds_a_checker_that_trusts_them(kind, cone, part, tmp_path, monkeypatch):
+    monkeypatch.setattr(cone, part, (lambda self, s: True) if part == "inside" else lambda self, y: y)
+    assert wrong_words(tmp_path, range(80), 6, (kind,))
 
 
 SPOILT = {

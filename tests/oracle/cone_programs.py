@@ -25,6 +25,7 @@ TRIPLES = ([5, 3, 4], [13, -5, 12], [3, 1, 2, 2], [7, 2, -3, 6], [1, 1])
 INSIDE = [[2, 1], [3, 1, -1], [1, 0, 0, 0]]  # of second-order cones
 EXPONENTS = (0.5, 0.25, 0.75, 0.125, 1 / 3)
 TOLERANCE = 1e-6  # of a solver's optimum
+SOLVABLE = 1e12  # of numbers beyond this the solver says what is not so
 ROUNDING = 1e-12  # of a violation in floats
 
 
@@ -335,6 +336,8 @@ def false(data: Data) -> str | None:
     file, claims = Reference(data), data["claims"]
     if data["point"] is not None and file.violation() > claims["violation"] * (1 + 1e-6) + ROUNDING:
         return f"violation {file.violation()}"
+    if max(np.abs(file.a.data).max(initial=0.0), np.abs(file.b).max(initial=0.0), np.abs(file.c).max()) > SOLVABLE:
+        return None
     status, best = file.solved()
     if claims["status"] == "infeasible":
         if status == "Solved":

@@ -92,8 +92,8 @@ mutants: $(STAMP) ## changes in proofs, pools and properties that their own test
 	@$(INSTALL) '.[all,measure]' $(CLUSTERS) && $(RELATIVE)
 	@$(BIN)/python benchmarks/mutants.py
 
-bench: $(STAMP) ## run every script in benchmarks/ but mutants.py and bench_solver.py
-	@set -e; for script in $(filter-out %/mutants.py %/bench_solver.py,$(shell grep -l __main__ benchmarks/*.py)); do \
+bench: $(STAMP) ## run every script in benchmarks/ but mutants.py
+	@set -e; for script in $(filter-out %/mutants.py,$(shell grep -l __main__ benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 

@@ -547,9 +547,7 @@ class Campaign:
 
     def accepted(self, file: Path) -> bool:
         """Whether the checker of the unchanged package accepts a file: in a process of its own, from the file alone."""
-        alone = any((self.clean / "fairopt/checker").glob("__main*.py"))  # else one file, which runs alone
-        script = ["-m", "fairopt.checker"] if alone else [str(self.clean / "fairopt/proofs/verify.py")]
-        command = [sys.executable, *script, str(file)]
+        command = [sys.executable, "-m", "fairopt.checker", str(file)]
         environment = os.environ | {"PYTHONPATH": str(self.clean)}
         try:
             done = subprocess.run(command, env=environment, cwd=file.parent, capture_output=True, timeout=120)

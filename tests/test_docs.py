@@ -283,6 +283,13 @@ def test_the_map_of_the_code_names_every_room() -> None:
     assert not missing
 
 
+def test_the_table_of_benchmarks_names_each_script() -> None:
+    folder = ROOT / "benchmarks"
+    named = set(re.findall(r"`(\w+?)(?:\.py)?`", text_of(folder / "README.md")))
+    assert {path.stem for path in folder.glob("*.py")} - named == {"common"}
+    assert all((folder / f"{name}.py").exists() for name in re.findall(r"`(\w+)\.py`", text_of(folder / "README.md")))
+
+
 def test_the_maps_of_the_code_list_packages_below_those_that_import_them() -> None:
     of_fairopt = text_of(DOCS / "code.md").partition("## How a policy is solved")[0]
     table = re.findall(r"^\| (`.*?) \|", of_fairopt, re.MULTILINE)

@@ -8,6 +8,10 @@ is, and serves for both signs of lambda.
 
 Prices may all tend to 0, if the sum is less than what capacities allow: products are then measured by all costs in
 absolute value. The search compares many such answers on a line, so that steps go on to 1e-11.
+
+CPU seconds of a search with it, and by cone programs, for (beta, lam) = (3, -.05) and (-2, 1): .07 and .11 instead of
+.17 and .12 for 20 users on 3 servers; .13 and .24 instead of 1.7 and 4.4 for 1,000 on 5; .2 and .4 instead of 10 and 23
+for 3,000.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ The optimum of a power below 1 has no multipliers there, as its slope at 0 is in
 rounding of 0, where rows relative to their own terms are broken, and 13 users took eight seconds of attempts. But the
 linear program ``max sum_p z_p`` of the same linear constraints has multipliers, of rows with right-hand side 0 only
 since its optimum is 0. They prove ``forced @ x <= 0`` with positive costs, whatever the objective.
+
+Of 8,620 random problems of the fuzzer it was asked in 83, for 2 ms each, and proved none. Of 36 cases in its tests, 12
+are refused without it, or take 18 attempts.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ which is legal as ordered weights are superadditive.
 Which users are at one level is not asked of the levels, equal only to a solver's tolerance, but of the rows between
 them: tight where the multiplier exceeds the slack (`_Order.levels`). The last point is proved by Bound 7.2 with these
 multipliers as mixture; the gate does not use the order.
+
+CPU seconds with weights of 10 and of n steps on 4 servers, and without it: .03 and .06 at 200 users, instead of .04 and
+a refusal after 15; .05 and .16 at 600, instead of .11 and a refusal after 30.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ products of v along chains are at most the v of their ends. So a common level of
 until a resource is full, as in water-filling, with at most as many stages as resources and limits. As linear programs
 the n (n - 1) rows would be in every program of every level.
 
+Leximin of tasks takes 7 ms for 20 users, 4 ms for 100, 8 ms for 300 and 34 ms for 1,000. As cone programs it takes
+0.05 s, is refused after 5 s, and takes 3 s and 0.9 s.
+
 A user is fixed if somebody who needs a full resource would envy it any rise, or at its limit, which those of others may
 lower. That compares floats: equal is what differs by at most 1e-12. If nobody were fixed the loop would not end, and
 there is no answer then. The gate tests Proposition 4.14 at the answer by rows that are tight to 1e-13.

@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("files", nargs="+", metavar="ANSWER", help="a JSON file that Allocation.save wrote")
+    parser.add_argument("files", nargs="+", metavar="ANSWER", help="a JSON file of a saved answer or proof")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="time limit for each file")
     given = parser.parse_args(arguments)
     proved = True

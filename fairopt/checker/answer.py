@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import proof_file
 from .bundles import gap_of_bundles
 from .claims import check_objective, check_prices, stated_prices
 from .constraints import impose
@@ -197,12 +198,12 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
 
 
 def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
-    """Prove a saved allocation from its file alone, without a solver.
+    """Prove a saved allocation, or a saved proof of any program, from its file alone, without a solver.
 
     Parameters
     ----------
     path : str or Path
-        A JSON file that `Allocation.save` wrote.
+        A JSON file that `Allocation.save` or `fo.certify(problem).save` wrote.
     instance : Instance, optional
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
         ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
@@ -247,9 +248,15 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
 
 def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
+    what = "allocation"
     try:
         text = read(path)
         data = parsed(text)
+        if data["format"] == proof_file.FORMAT:
+            what = "proof"
+            if instance is not None:
+                raise Fault("the file holds a program, not an instance to compare with the one given")
+            return proof_file.verified(data, clock)
         policy, cluster = policy_of(data), Cluster(data, clock)
         claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
         others = [] if instance is None else differences(data["instance"], instance.to_dict())
@@ -293,7 +300,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
     except MemoryError:
         return Verification(False, math.inf, "not proved:", ("the file is too large for this machine's memory",))
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
-        statement = str(e) if isinstance(e, (Fault, OSError)) else f"not a complete allocation ({short(repr(e))})"
+        statement = str(e) if isinstance(e, (Fault, OSError)) else f"not a complete {what} ({short(repr(e))})"
         return Verification(False, math.inf, "not proved:", (statement,))
     about = (str(data["policy"]), claim.size, claim.digest)
     if faults:
@@ -342,6 +349,6 @@ def parsed(text: str) -> dict[str, Any]:
     held = data.get("format") if isinstance(data, dict) else None
     if held in EARLIER:
         raise Fault(f"written by fairopt 0.2 or before (format {held}); upgrade it with fairopt verify --upgrade")
-    if held != FORMAT:
-        raise Fault("not a file that Allocation.save wrote as JSON")
+    if held not in (FORMAT, proof_file.FORMAT):
+        raise Fault("not a file that Allocation.save or fo.certify(problem).save wrote as JSON")
     return data

@@ -46,7 +46,8 @@ class Verification:
     ----------
     ok : bool
         Whether the answer is proved feasible and within 1e-6 of the optimum. Whole tasks must fit and have a proved
-        loss below 100%; whether other whole tasks are better is not checked.
+        loss below 100%; whether other whole tasks are better is not checked. Of a program of `certify`: whether what
+        its file claims is proved, and a gap and a violation of at most 1e-6 are.
     gap : float
         Proved relative distance from the optimum, rounded up; the largest of all tiers, infinite if nothing is proved.
     statement : str
@@ -54,11 +55,11 @@ class Verification:
     faults : tuple of str
         Errors in the file, with their places; empty if the answer is proved.
     policy : str
-        The policy's full text; ``statement`` shortens it.
+        The policy's full text, or that of the problem; ``statement`` shortens it.
     size : dict
-        The numbers of users, individual servers and resources.
+        The numbers of users, individual servers and resources; of a program those of columns, rows and entries.
     digest : str
-        The SHA-256 of the instance (see `digest`).
+        The SHA-256 of the instance (see `digest`), or of the problem's text.
     not_proved : dict
         Keys of the file that are not part of the proof, with the reason.
 

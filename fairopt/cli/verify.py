@@ -25,6 +25,9 @@ The check reads only the file. It confirms capacities, limits and constraints in
 in the file to bound every other allocation. The checker shares no code with the rest of fairopt and needs only the \
 standard library. --write-checker writes it as one file for those who have no fairopt: it runs on Python 3.9 and later.
 
+A file may also hold a cone program with a point and a dual point, which prove the optimum of any CVXPY problem, or \
+that it has none. The program is proved as it is written in the file; its text stands beside it.
+
 A file of fairopt 0.2 or before is upgraded first: its tasks are kept, and evidence is found for them. --upgrade keeps \
 the new file.
 

@@ -178,7 +178,9 @@ def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str,
 
 
 def verify(path: str | Path, instance: Instance | None = None, *, time_limit: float | None = None) -> Verification:
-    """Prove a saved allocation from its file alone, by code of the standard library that shares none with the methods.
+    """Prove a saved answer from its file alone, by code of the standard library that shares none with the methods.
+
+    It may also hold a cone program with a point and a dual point: these prove the optimum of any CVXPY problem.
 
     A file of an earlier version is upgraded first (`upgrade`): its tasks are kept, and new evidence is found for them.
 

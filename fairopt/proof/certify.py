@@ -77,7 +77,7 @@ def certify(
     exponential or power cones, after any solver. Its violation is computed from the variables' values, and a bound on
     the optimum from a dual point: the dual values of the constraints where they suffice, else that of one more solve
     with CLARABEL. Neither is trusted: the dual point is moved into the dual cone, and what it leaves is charged at the
-    ranges of the variables, rounding included. See `Certify any problem <https://fairopt.readthedocs.io>`_.
+    ranges of the variables, rounding included.
 
     Parameters
     ----------

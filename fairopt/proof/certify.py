@@ -54,7 +54,7 @@ RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
 NEARLY = 1e-7  # of the terms: rows that a solver's direction is meant to keep
-STRAIGHT = 1e-9  # of the terms: what a proof of infeasibility may leave of a column
+STRAIGHT = 1e-12  # of the terms: what a proof of infeasibility may leave of a column
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 NEAR = 1e-3  # of the largest terms: what a solver's ray may leave of a column
@@ -112,7 +112,7 @@ def certify(
     """
     begun = time.perf_counter()
     for name, number in (("radius", radius), ("tol", tol)):
-        if not isinstance(number, (int, float)) or not 0 < number < math.inf:
+        if not isinstance(number, (int, float, np.integer, np.floating)) or not 0 < number < math.inf:
             raise InvalidProblem(f"{name} is {number!r}; give a number above 0")
     clock = begin(time_limit)
     stated = Stated.of(problem, limits)
@@ -191,8 +191,8 @@ class _Proof:
     @cached_property
     def again(self) -> tuple[Float, Float] | None:
         """The primal and the dual point of one more solve."""
-        m, n = self.compiled.data["A"].shape
-        return points_of(self.compiled) if m else (np.zeros(n), np.zeros(0))
+        m = self.compiled.data["A"].shape[0]
+        return points_of(self.compiled) if m else (-self.compiled.data["c"], np.zeros(0))
 
     # ---- the dual point
 
@@ -202,7 +202,10 @@ class _Proof:
         y = np.full(len(self.program.b), np.nan)
         for condition, written in zip(self.stated.constraints, self.stated.written, strict=True):
             values = [one.value for one in condition.dual_variables]
-            if any(value is None for value in values):
+            if any(
+                value is None or np.shape(value) != one.shape
+                for value, one in zip(values, condition.dual_variables, strict=True)
+            ):
                 return None
             y[self.compiled.rows[written.id]] = in_rows(written, [np.asarray(value, dtype=float) for value in values])
         y[self.of_bounds] = 0.0
@@ -225,14 +228,25 @@ class _Proof:
         y[self.of_bounds] = np.maximum(-left[rows.column] * rows.factor - 2.0 * rounding[rows.column], 0.0)
         return y
 
-    def box(self, size: Float) -> tuple[Float, Float]:
+    def within(self, reach: Float, level: float | None) -> tuple[Float, Float]:
+        """The ranges of columns that follow from those of the user's variables, where the objective is at most a level.
+
+        Without the level the square of a variable of 5e7 was assumed to be at most 1,000 times that of another point,
+        and a bound was above the value of a feasible answer.
+        """
+        program, ours = self.program, np.where(self.of_user, reach, np.inf)
+        low, high = np.maximum(program.least, -ours), np.minimum(program.most, ours)
+        if level is not None:
+            program = replace(program, least=low, most=high).below(level)
+            return program.least, program.most
+        return ranges_within_cones(program.entries, program.b, program.dims, low, high)
+
+    def box(self, size: Float, level: float | None) -> tuple[Float, Float]:
         """The ranges that are assumed, by the sizes of columns: of the user's variables by the radius, of those that
         CVXPY adds by what follows from these, or also by the radius.
         """
-        program, reach = self.program, self.radius * np.maximum(1.0, size)
-        ours = np.where(self.of_user, reach, np.inf)
-        low, high = np.maximum(program.least, -ours), np.minimum(program.most, ours)
-        low, high = ranges_within_cones(program.entries, program.b, program.dims, low, high)
+        reach = self.radius * np.maximum(1.0, size)
+        low, high = self.within(reach, level)
         return np.where(np.isfinite(low), low, -reach), np.where(np.isfinite(high), high, reach)
 
     def sizes(self, z: Float | None) -> Float:
@@ -245,15 +259,17 @@ class _Proof:
         values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
         return self.stated.by_column(self.columns, values, largest if z is None else np.abs(z))
 
-    def bounds(self, program: ConeProgram, y: Float, size: Float) -> Iterator[DualBound]:
-        """Bounds by points near y: in the dual cone, then at which columns without a range vanish, then all."""
+    def bounds(self, program: ConeProgram, y: Float, size: Float, level: float | None) -> Iterator[DualBound]:
+        """Bounds by points near y: in the dual cone, then at which columns without a range vanish, then all; of points
+        below a level, if there is one, where ranges are assumed.
+        """
         every, none = np.ones(len(program.c), dtype=bool), np.full(len(program.c), np.inf)
         box: tuple[Float, Float] | None = None
         for some in (~every, ~program.bounded, every):
             found = program.bound(program.repaired(y, some, every), -none, none)
             if found.open.any():
-                box = box or self.box(size)
-                found = program.bound(found.y, *box)
+                box = box or self.box(size, level)
+                found = program.bound(found.y, *box)._replace(below=math.inf if level is None else level)
             if np.isfinite(found.low):
                 yield found
 
@@ -290,8 +306,8 @@ class _Proof:
     def typical(self) -> dict[int, Float]:
         """The sizes of the user's variables by entry, by id.
 
-        That of the largest entry, or as much as would change a row with other variables by its terms, of which
-        `relative_violation` counts the part `TYPICAL`.
+        That of the largest entry, or as much as would change a row with other variables by its terms, but no more than
+        the larger end of its range, of which `relative_violation` counts the part `TYPICAL`.
         """
         program, z = self.program, np.where(self.of_user, self.at, 0.0)
         values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
@@ -301,6 +317,10 @@ class _Proof:
         some = ~alone[entries.row] & (size[entries.row] > 0)
         matters = np.where(program.c != 0, self.terms.size / np.abs(program.c), np.inf)
         np.minimum.at(matters, entries.column[some], (size[entries.row] / np.abs(entries.factor))[some])
+        ends = np.where(np.isfinite([program.least, program.most]), np.abs([program.least, program.most]), 0.0).max(
+            axis=0
+        )
+        matters = np.minimum(matters, np.where(ends > 0, ends, np.inf))  # x <= 1 is broken by 0.5 beside terms of 1e6
         matters[~np.isfinite(matters)] = 0.0
         out = dict[int, Float]()
         for v, (part, kept) in self.stated.parts.items():
@@ -332,7 +352,10 @@ class _Proof:
             found = self.infeasible(own, False)
             if found is not None:
                 return found
-        best = None if own is None else self.best(self.with_bounds(self.program, own), None)
+        if not self.program.c.any():  # any point is an optimum, and solvers leave noise
+            best = self.best(np.zeros(len(self.program.b)), None)
+        else:
+            best = None if own is None else self.best(self.with_bounds(self.program, own), None)
         if best is not None and self.gap(best.low) <= self.tol and self.violation <= self.tol:
             return self.optimal(best, False)
         z, y = self.again or (None, None)
@@ -357,7 +380,7 @@ class _Proof:
     def _order(self, found: DualBound) -> tuple[bool, bool, float]:
         """Bounds that suffice come first, of these those without assumption, then the closest."""
         enough = self.gap(found.low) <= self.tol and self.violation <= self.tol
-        return enough, enough and not found.open.any(), found.low
+        return enough, enough and not found.open.any(), min(found.low, found.below)
 
     def best(self, y: Float, z: Float | None) -> DualBound | None:
         """The best bound near a dual point; others are tried until one needs no assumption and leaves no gap.
@@ -365,13 +388,13 @@ class _Proof:
         Where variables have no range by the constraints, those are tried that they have where the objective is at most
         as large as at the answer: no other points could be better.
         """
-        found, size = list[DualBound](), self.sizes(z)
-        for one in self.bounds(self.program, y, size):
+        found, size, level = list[DualBound](), self.sizes(z), self.level(z)
+        for one in self.bounds(self.program, y, size, level):
             found.append(one)
             if not one.open.any() and self.gap(one.low) <= ENOUGH * self.tol:
                 break
-        if (level := self.level) is not None and all(one.open.any() for one in found):
-            program, box = self.program.below(level), self.box(size)
+        if level is not None and all(one.open.any() for one in found):
+            program, box = self.program.below(level), self.box(size, level)
             found += [program.bound(one.y, *box)._replace(below=level) for one in found]
         return max(found, key=self._order, default=None)
 
@@ -405,28 +428,33 @@ class _Proof:
     def written(self, status: str, point: Float | None, dual: Float, name: str | None) -> dict[str, Any]:
         """The file of a proof of the problem of a name."""
         with quiet():
-            box = self.box(self.sizes(None))
-            if (level := self.level) is not None:
-                below = self.program.below(level)
-                box = np.maximum(box[0], below.least), np.minimum(box[1], below.most)
+            box = self.box(self.sizes(None), self.level(None))
             program = replace(self.program, offset=self.compiled.offset)
             return proof_file(self.stated, self.compiled, program, box, status, point, dual, name)
 
-    @property
-    def level(self) -> float | None:
-        """What the objective is at most at the answer, if it is minimised and without its constant; None if unknown."""
-        value = self.terms.value
-        return None if value is None or not np.isfinite(value) else self.sign * value + self.terms.rounding
+    def level(self, z: Float | None) -> float | None:
+        """What the objective is at most at the answer and at another point, if it is minimised and without its
+        constant; None if unknown. Of points above any level nothing need be proved.
+        """
+        value, *_ = self.terms
+        at = [] if value is None else [self.sign * value + self.terms.rounding]
+        at += [] if z is None else [float(self.program.c @ z) + self.program.offset]
+        return max((one for one in at if np.isfinite(one)), default=None)
 
     def assumption(self, best: DualBound) -> str:
         """What a bound assumes of the ranges of variables."""
+        if self.stated.has_values and best.below < math.inf:
+            of = "the size at the answer (at least 1)"
+        else:
+            of = "the largest number in the rows (at least 1)"
         if not best.open.any():
             return ""
         bounded = self.program.bounded
         named = [v.name() for v, (part, _) in self.stated.parts.items() if not bounded[self.columns[part.id]].all()]
-        return (
-            f"{brief_list(named) or 'what CVXPY adds'} within {self.radius:g} times the size at the answer (at least 1)"
-        )
+        low, high = self.within(np.ones(len(bounded)), best.below if best.below < math.inf else None)
+        added = (best.open & ~self.of_user & ~(np.isfinite(low) & np.isfinite(high))).any()
+        which = " and ".join(filter(None, [brief_list(named), "variables that CVXPY adds" if added else ""]))
+        return f"{which or brief_list([v.name() for v in self.stated.parts])} within {self.radius:g} times {of}"
 
     def infeasible(self, y: Float, again: bool) -> ProblemCertificate | None:
         """The certificate that no point satisfies the constraints, by a dual ray; None if it proves nothing."""
@@ -439,7 +467,7 @@ class _Proof:
 
         def proofs(y: Float) -> list[DualBound]:
             y = y / (np.abs(y).max(initial=0.0) or 1.0)
-            return [one for one in self.bounds(program, y, size) if one.low > 0 and self.cancels(program, one)]
+            return [one for one in self.bounds(program, y, size, None) if one.low > 0 and self.cancels(program, one)]
 
         if not (found := proofs(y)):
             return None

@@ -191,12 +191,13 @@ class Program:
     # -- points and directions ----------------------------------------------------------------------------------------
 
     def value(self, values: Sequence[float]) -> tuple[Fraction, Fraction]:
-        """``c'z + offset`` at a point, and the unit of gaps: the largest size of it, of its terms and of the offset."""
+        """``c'z + offset`` at a point, and the unit of gaps: the largest size of ``c'z`` and of its terms."""
         bits = bits_of(values)
         terms = [c * x for c, x in zip(self.cost, integers(values, bits))]
-        value = Fraction(sum(terms), 1 << (self.bits + bits)) + self.offset
-        largest = Fraction(max(map(abs, terms), default=0), 1 << (self.bits + bits))
-        return value, max(abs(value), largest, abs(self.offset))
+        value, largest = (
+            Fraction(x, 1 << (self.bits + bits)) for x in (sum(terms), max(map(abs, [sum(terms), *terms])))
+        )
+        return value + self.offset, largest
 
     def broken(self, values: Sequence[float], violation: Fraction) -> tuple[str, int] | None:
         """The first row, cone or column (by its place) that a point breaks by more than a ``violation`` of its size."""

@@ -128,7 +128,7 @@ def _optimal(file: ProofFile) -> tuple[Fraction, str]:
     """The gap that a file proves, and a statement of it."""
     assert file.point is not None
     value, unit = file.program.value(file.point)
-    if abs(file.claims["value"] * file.sign - value) > SAME * unit:
+    if abs(file.claims["value"] * file.sign - value) > SAME * max(unit, abs(file.program.offset)):
         raise Fault(f"the value is {_shown(file.claims['value'])} in the file, but {_shown(value * file.sign)} there")
     _check_point(file)
     bound = _bound(file, True)
@@ -136,7 +136,7 @@ def _optimal(file: ProofFile) -> tuple[Fraction, str]:
     if file.claims["bound"] * file.sign > low:
         proves = _shown(low * file.sign)
         raise Fault(f"the bound is {_shown(file.claims['bound'])} in the file, but the dual point proves {proves}")
-    gap = abs(value - low) / unit if value != low else ZERO
+    gap = abs(value - low) / (unit or abs(bound.value)) if value != low else ZERO
     if gap > file.claims["gap"]:
         raise Fault(f"the gap is {_shown(file.claims['gap'])} in the file, but {at_least(gap):.1e} is proved")
     side, beyond = "least" if file.sign > 0 else "most", "; the value is beyond that, as the point breaks rows"

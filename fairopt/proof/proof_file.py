@@ -254,13 +254,13 @@ def _claims(
     residual, reach = _residual(program, y), np.full(len(point), np.inf) if radius is None else radius
     least, most = np.maximum(program.least, -reach), np.minimum(program.most, reach)
     charge = np.where(residual == 0, 0.0, residual * np.where(residual > 0, least, most))
-    parts = np.concatenate([-program.b * y, charge, [program.offset]])
+    parts, offset = np.concatenate([-program.b * y, charge]), program.offset
     low = float(parts.sum()) - TERM_ROUNDING * float(np.abs(parts).sum())
-    terms = program.c * point
-    value = float(exact_sums(sp.csr_array(np.append(program.c, program.offset)[None]), np.append(point, 1.0))[0])
-    unit = max(abs(value), float(np.abs(terms).max(initial=0.0)), abs(program.offset))
-    gap = abs(value - low) / unit if unit > 0 else 0.0 if value == low else None
-    return claims | {"value": sign * value, "bound": sign * low, "gap": None if gap is None else gap * MORE + EPS}
+    value = float(exact_sums(sp.csr_array(program.c[None]), point)[0])
+    unit = max(abs(value), float(np.abs(program.c * point).max(initial=0.0))) or abs(low)
+    gap = abs(value - low) / unit if value != low else 0.0
+    bound = low + offset - TERM_ROUNDING * (abs(low) + abs(offset))
+    return claims | {"value": sign * (value + offset), "bound": sign * bound, "gap": gap * MORE + EPS}
 
 
 def violation_of(program: ConeProgram, limits: tuple[Float, Float], point: Float) -> float:

@@ -167,7 +167,7 @@ class ProblemCertificate:
         Of an infeasible problem, the constraints that cannot hold together and their weights in the proof, of which the
         largest is 1.
     assumed : str
-        An assumption of the proof, on the ranges of variables; usually empty.
+        An assumption of the proof, on the ranges of variables or the direction of an unbounded problem; usually empty.
     relaxed : bool
         Whether some variables are whole numbers, so that the bound is that of the relaxation.
     claimed, solver : str or None
@@ -233,16 +233,24 @@ class ProblemCertificate:
             which = ", ".join(f"{name} (weight {by:.3g})" for name, by in self.weights)
             return f"proved infeasible{assumed}: {which} cannot hold together; {by}{claimed}"
         if self.unbounded:
-            return f"proved unbounded: from a feasible point (violation {self.violation:.1e}) {by}{claimed}"
+            if_so = f", assuming {self.assumed}" if self.assumed else ""
+            return (
+                f"proved unbounded: the objective improves without end from a feasible point (violation "
+                f"{self.violation:.1e}){if_so}; {by}{claimed}"
+            )
         verdict = "certified" if self.ok else "NOT certified"
-        at_most = "at most" if self.maximised else "at least"
-        value = "no value" if self.value is None else f"value {self.value:.10g}"
-        numbers = f"gap {self.gap:.1e} ({value}, optimum {at_most} {self.bound:.10g}{assumed})"
+        bound = f"optimum {'at most' if self.maximised else 'at least'} {self.bound:.10g}{assumed}"
         worst = ", ".join(f"{name} {by:.1e}" for name, by in self.violations[:3])
         violation = f"violation {self.violation:.1e}" + (f" ({worst})" if worst else "")
         notes = ""
         if self.relaxed:
-            notes += "; the bound is that of the relaxation, in which whole numbers may be any"
+            notes += "; the bound is that of the relaxation, in which integer variables may have any value"
         if self.value is not None and (self.value > self.bound if self.maximised else self.value < self.bound):
-            notes += "; the answer is better than the bound by what its violation allows: the bound is one-sided"
+            if self.violation:
+                notes += "; the answer is better than the bound by what its violation allows: the bound is one-sided"
+            else:
+                notes += "; the answer is better than the bound, so the assumption does not hold"
+        if self.value is None:
+            return f"{verdict}: some variables have no values; {bound}, {by}{claimed}{notes}"
+        numbers = f"gap {self.gap:.1e} (value {self.value:.10g}, {bound})"
         return f"{verdict}: {numbers}, {violation}, {by}{claimed}{notes}"

@@ -463,19 +463,27 @@ class _Proof:
         y = self.with_bounds(program, y)
         left, terms = np.abs(program.transposed @ y), program.sizes @ np.abs(y)
         if (left > NEAR * terms.max(initial=0.0))[~program.bounded].any():  # it is no ray
-            return None
+            y = np.where(np.bincount(program.entries.row, minlength=len(y)) == 0, y, 0.0)  # but 1 <= 0 needs none
 
         def proofs(y: Float) -> list[DualBound]:
-            y = y / (np.abs(y).max(initial=0.0) or 1.0)
-            return [one for one in self.bounds(program, y, size, None) if one.low > 0 and self.cancels(program, one)]
+            y, out = y / (np.abs(y).max(initial=0.0) or 1.0), list[DualBound]()
+            for one in self.bounds(program, y, size, None):
+                if one.low > 0 and self.cancels(program, one):
+                    out.append(one)
+                if not one.open.any() and one.low < -NEAR * float(np.abs(program.b) @ np.abs(one.y)):
+                    break  # an optimal dual point, where all columns have ranges
+            return out
 
         if not (found := proofs(y)):
             return None
         best = min(found, key=lambda one: bool(one.open.any()))
         names = self.weights(best.y)
-        for name in reversed(names if len(names) <= FEW else ()):  # interior points use more than they need
+        spare = [[name for name in self.rows_of if name not in names]]  # interior points use more than they need
+        spare += [[name] for name in reversed(names if len(names) <= FEW else ())]
+        for some in spare:
             part = best.y.copy()
-            part[self.rows_of[name]] = 0.0
+            for name in some:
+                part[self.rows_of[name]] = 0.0
             for one in proofs(part):
                 left = np.abs(program.transposed @ one.y).max(initial=0.0)  # else ranges take the part of the rows
                 if one.open.any() <= best.open.any() and left <= STRAIGHT * np.abs(one.y).max(initial=0.0):
@@ -495,7 +503,8 @@ class _Proof:
     def rows_of(self) -> dict[str, Indices]:
         """The rows of constraints and bounds by name."""
         stated, rows = self.stated, self.program.entries.part(self.of_bounds)
-        out = {stated.text(one): np.r_[self.compiled.rows[one.id]] for one in stated.posed.constraints}
+        both = [*zip(stated.constraints, stated.written, strict=True), *((one, one) for one in stated.further.values())]
+        out = {stated.text(one): np.r_[self.compiled.rows[written.id]] for one, written in both}
         for variable, (part, _) in stated.parts.items():
             some = np.isin(rows.column, self.columns[part.id])
             out[f"bounds of {stated.called[variable]}"] = self.of_bounds.start + rows.row[some]
@@ -524,10 +533,10 @@ class _Proof:
             d = d - minimum_norm(rows[some], slack[some]) if len(some) else d
             d = np.where(np.abs(d) <= NEARLY, 0.0, d)
         few = [np.round(d * 2.0**bits) / 2.0**bits for bits in BITS]  # of few digits, at which rows may hold exactly
-        descending = next((one for one in (*few, d) if self.descends(one)), None)
-        if descending is None:
+        falling = [(one, kept) for one in (*few, d) if (kept := self.descends(one)) is not None]
+        if not falling:
             return None
-        d = descending
+        d, kept = next((one for one in falling if one[1]), falling[0])
         with values_kept(self.stated.parts):
             point = self.at
             if not (self.stated.has_values and self.violation <= self.tol):
@@ -539,19 +548,26 @@ class _Proof:
             there = replace(self)
             if not there.violation <= self.tol:
                 return None
-            none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": ""}
+            assumed = "" if kept else "that its direction leaves no row and no cone, which floats show up to rounding"
+            none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": assumed}
             return there.made(None, True, "unbounded", (point, d), unbounded=True, **none)
 
-    def descends(self, d: Float) -> bool:
-        """Whether the objective falls along a direction that leaves no cone by more than rounding, and no limit."""
+    def descends(self, d: Float) -> bool | None:
+        """Whether a direction along which the objective falls, and which leaves no limit, leaves exactly no row; None
+        if it leaves one, or a cone, by more than rounding. `x <= y <= (1 - 2e-16) x + 1` bounds x all the same.
+        """
         program, cones = self.program, cone_of_row(self.program.dims)
-        outside = outside_cones(-exact_sums(sp.csr_array(program.transposed.T), d), program.dims)
+        slack = -exact_sums(sp.csr_array(program.transposed.T), d)
+        outside = outside_cones(slack, program.dims)
         terms = np.zeros(cones.max(initial=-1) + 1)
         np.maximum.at(terms, cones, program.sizes.T @ np.abs(d))
         least, most = self.stated.ranges_of(self.columns, len(d))
         leaves = (np.isfinite(least) & (d < 0)) | (np.isfinite(most) & (d > 0))
         falls = -float(program.c @ d) > STEEP * float(np.abs(program.c) @ np.abs(d))
-        return falls and not leaves.any() and bool((outside <= TERM_ROUNDING * terms[cones]).all())
+        if not falls or leaves.any() or not (outside <= TERM_ROUNDING * terms[cones]).all():
+            return None
+        linear = program.linear.stop
+        return not (outside[:linear].any() or slack[linear:].any())
 
 
 def brief_list(names: Sequence[str]) -> str:

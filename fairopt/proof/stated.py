@@ -166,6 +166,12 @@ def check_problem(problem: Any) -> None:
     for parameter in problem.parameters():
         if parameter.value is None:
             raise InvalidProblem(f"the parameter {parameter.name()!r} has no value; give it one, and solve the problem")
+    parts = {"the objective": problem.objective}
+    parts |= {f"constraints[{k}]": one for k, one in enumerate(problem.constraints)}
+    for where, part in parts.items():
+        numbers: list[Any] = [leaf.value for leaf in (*part.constants(), *part.parameters())]
+        if not all(np.isfinite(one.data if hasattr(one, "tocsr") else one).all() for one in numbers):
+            raise InvalidProblem(f"{where} has a number that is NaN or infinite; give finite numbers")
     if not problem.is_dcp():
         other = "quasiconvex" if problem.is_dqcp() else "log-log convex" if problem.is_dgp() else ""
         raise NotConcave(

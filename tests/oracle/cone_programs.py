@@ -347,8 +347,8 @@ def false(data: Data) -> str | None:
         return f"bounded by {best}" if status == "Solved" else ("" if status == "DualInfeasible" else None)
     exact = sum((Fraction(c) * Fraction(x) for c, x in zip(file.c, data["point"], strict=True)), Fraction(file.offset))
     terms = [abs(float(c) * x) for c, x in zip(file.c, data["point"], strict=True)]
-    unit = max([abs(float(exact)), abs(file.offset), *terms])
-    if abs(claims["value"] * file.sign - float(exact)) > 2e-9 * unit:
+    unit = max([abs(float(exact - Fraction(file.offset))), *terms])
+    if abs(claims["value"] * file.sign - float(exact)) > 2e-9 * max(unit, abs(file.offset)):
         return f"value {float(exact)}"
     if status == "DualInfeasible":
         return "unbounded"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from oracle import exact_lp
 
 import fairopt as fo
+from fairopt.errors import InvalidProblem
 from fairopt.proof.stated import Stated
 from fairopt.solve.form.compiled import CompiledHere
 
@@ -517,3 +518,69 @@ def test_variables_that_are_matrices_of_a_kind_keep_their_values() -> None:
     value = value + value.T
     stated.save({part.id: np.arange(6)}, value.ravel(order="F")[kept])
     assert np.array_equal(x.value, value)
+
+
+@pytest.mark.parametrize("bounds", [None, [0, 1]])
+def test_a_limit_is_measured_by_its_own_size(bounds: Any) -> None:
+    x, y = cp.Variable(name="x", bounds=bounds), cp.Variable(name="y")
+    limit = [x <= 1] if bounds is None else []
+    problem = minimised(1e6 * y - x, y >= 1, x + 1e6 * y <= 3e6, *limit)
+    x.save_value(np.array(1.5))
+    y.save_value(np.array(1.0))
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.violation == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("cost", [1e-8, 1e-12])
+def test_no_bound_is_above_a_feasible_value_among_the_points_it_speaks_of(cost: float) -> None:
+    x = variable()
+    problem = minimised(cost * cp.square(x) - x)
+    x.value = 0.5 / cost
+    proof = fo.certify(problem)
+    assert proof.value is not None and proof.bound <= proof.value
+
+
+def test_a_feasible_point_of_a_constant_objective_is_optimal_whatever_the_dual_values() -> None:
+    x = variable(2)
+    problem = minimised(0, x >= 1, cp.norm(x) <= 3)
+    x.value = [1.5, 2.0]
+    assert fo.certify(problem).ok
+    x.value = [0.5, 2.0]
+    assert not fo.certify(problem).ok
+
+
+def test_a_row_of_constants_alone_contradicts_itself() -> None:
+    x = variable()
+    proof = fo.certify(minimised(x, x >= 1, cp.Constant(1) <= 0))
+    assert proof.infeasible and [name for name, _ in proof.weights] == ["constraints[1] (1.0 <= 0.0)"]
+
+
+def test_without_rows_the_costs_are_a_direction() -> None:
+    x = variable(2)
+    assert fo.certify(minimised(x[0] - x[1])).unbounded
+
+
+def test_a_direction_that_keeps_rows_up_to_rounding_says_so() -> None:
+    x, y = variable(), cp.Variable(name="y")
+    far = maximised(x, x <= y, y <= (1 - 2.0**-51) * x + 1, x >= 0)  # the optimum is 2^51
+    free = maximised(x, x <= y, y <= x + 1, x >= 0)
+    for problem, exact in ((far, False), (free, True)):
+        proof = fo.certify(problem)
+        assert not proof.unbounded or (proof.assumed == "") == exact
+        assert "assuming" in str(proof) or exact or not proof.unbounded
+    assert fo.certify(free).unbounded
+
+
+def test_a_gap_that_a_constant_hides_is_shown_by_the_file_too(tmp_path: Path) -> None:
+    x = variable()
+    problem = minimised(cp.square(x - 3) + 1e9, x <= 100)
+    x.value = 3.5
+    proof = fo.certify(problem)
+    assert not proof.ok and not fo.verify(proof.save(tmp_path / "proof.json")).ok
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_numbers_that_are_none_are_refused_by_place(number: float) -> None:
+    x = variable()
+    with pytest.raises(InvalidProblem, match=r"constraints\[1\] has a number that is NaN or infinite"):
+        fo.certify(minimised(x, x >= 1, x <= number))

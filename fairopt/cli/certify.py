@@ -12,9 +12,10 @@ from fairopt.certificate import ProblemCertificate
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.progress import console_for, say, show_json, working, written
-from fairopt.errors import InvalidProblem
+from fairopt.errors import InvalidProblem, SolverUnavailable
 from fairopt.policies.registry import object_at
 from fairopt.proof.certify import certify as prove
+from fairopt.proof.stated import check_problem
 from fairopt.report import check_output
 from fairopt.runtime.lazy import cp
 
@@ -53,7 +54,11 @@ def certify(
         problem = _problem(place)
         solved = solver is not None or any(variable.value is None for variable in problem.variables())
         if solved:
-            problem.solve(solver=solver)
+            check_problem(problem)
+            try:
+                problem.solve(solver=solver)
+            except cp.error.SolverError as error:
+                raise SolverUnavailable(f"{place} was not solved: {error}") from None
         proof = prove(problem, tol=tol, time_limit=time_limit)
     if out is not None:
         proof.save(out, place)

@@ -374,7 +374,7 @@ class _Proof:
 
     def optimal(self, best: DualBound | None, again: bool) -> ProblemCertificate:
         """The certificate of a bound."""
-        has_file = best is not None and self.stated.has_values
+        has_file = best is not None and np.isfinite(self.gap(best.low) + self.violation)
         return self.made(best, again, "optimal", (self.at, best.y) if best is not None and has_file else None)
 
     def _order(self, found: DualBound) -> tuple[bool, bool, float]:

@@ -255,10 +255,12 @@ def _claims(
     least, most = np.maximum(program.least, -reach), np.minimum(program.most, reach)
     charge = np.where(residual == 0, 0.0, residual * np.where(residual > 0, least, most))
     parts, offset = np.concatenate([-program.b * y, charge]), program.offset
-    low = float(parts.sum()) - TERM_ROUNDING * float(np.abs(parts).sum())
+    total, rounding = float(parts.sum()), TERM_ROUNDING * float(np.abs(parts).sum())
+    low = total - rounding
     value = float(exact_sums(sp.csr_array(program.c[None]), point)[0])
     unit = max(abs(value), float(np.abs(program.c * point).max(initial=0.0))) or abs(low)
-    gap = abs(value - low) / unit if value != low else 0.0
+    distance = max(abs(value - low), abs(value - total - rounding))  # a point that breaks rows may be below both
+    gap = distance / unit if distance > 0 else 0.0
     bound = low + offset - TERM_ROUNDING * (abs(low) + abs(offset))
     return claims | {"value": sign * (value + offset), "bound": sign * bound, "gap": gap * MORE + EPS}
 

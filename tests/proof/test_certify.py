@@ -584,3 +584,18 @@ def test_numbers_that_are_none_are_refused_by_place(number: float) -> None:
     x = variable()
     with pytest.raises(InvalidProblem, match=r"constraints\[1\] has a number that is NaN or infinite"):
         fo.certify(minimised(x, x >= 1, x <= number))
+
+
+def test_a_point_outside_of_a_domain_has_no_file(tmp_path: Path) -> None:
+    x = variable()
+    problem = minimised(-x, x <= cp.sqrt(x))
+    x.value = -1.0
+    with pytest.raises(fo.errors.NotCertified, match="there is nothing to save"):
+        fo.certify(problem).save(tmp_path / "proof.json")
+
+
+def test_a_point_below_the_bound_by_rounding_has_a_file_that_is_proved(tmp_path: Path) -> None:
+    x = variable(2)
+    problem = minimised(cp.sum_squares(x), x[0] + x[1] == 1)
+    x.value = [0.5 - 2e-14, 0.5 - 3e-14]
+    assert fo.verify(fo.certify(problem).save(tmp_path / "proof.json")).ok

@@ -35,6 +35,7 @@ SAME = Fraction(1, 10**9)  # of the unit of gaps: how close a stated value is to
 VIOLATION = Fraction(1, 10**6)  # of the sizes of rows
 ONE = {"columns": "column", "rows": "row", "entries": "entry"}
 SHOWN = 3  # names in a sentence
+TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that is named
 NOT_PROVED = {
     "source": "that the program is what this text means; its SHA-256 is checked",
     "variables": "names only",
@@ -109,7 +110,7 @@ class ProofFile:
             return ""
         names = [f"{self.columns.of(k, 'column')} is {self.program.range.radius[k]:g}" for k in bound.within[:SHOWN]]
         more = f" and {len(bound.within) - SHOWN:,} more" if len(bound.within) > SHOWN else ""
-        return f"; of points beyond a radius ({', '.join(names)}{more}) nothing is proved"
+        return f"within a radius ({', '.join(names)}{more}), beyond which nothing is proved: "
 
 
 def verified(data: Mapping[str, Any], clock: Clock) -> Verification:
@@ -143,8 +144,8 @@ def _optimal(file: ProofFile) -> tuple[Fraction, str]:
     size = f"gap <= {rounded_up(at_least(gap))}" if gap else "gap 0"
     size = size if gap <= GAP else f"the dual point proves only a gap of {rounded_up(at_least(gap))}"
     return gap, (
-        f"{size} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at {side} "
-        f"{_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}{file.within(bound)}"
+        f"{file.within(bound)}{size} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at {side} "
+        f"{_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}"
     )
 
 
@@ -153,10 +154,11 @@ def _infeasible(file: ProofFile) -> tuple[Fraction, str]:
     bound = _bound(file, False)
     if not bound.value > 0:
         raise Fault("the dual point does not prove that the program is infeasible")
-    ranges = dict.fromkeys(file.rows.range_of(i) for i, y in enumerate(file.dual) if y)
+    least = TAKES_PART * max(map(abs, file.dual))
+    ranges = dict.fromkeys(file.rows.range_of(i) for i, y in enumerate(file.dual) if abs(y) > least)
     named = [file.rows.names[k] for k in ranges if k is not None]
     part = f"; {', '.join(named)} take part" if 0 < len(named) <= SHOWN else ""
-    return ZERO, f"no point satisfies {file.of()}{part}{file.within(bound)}"
+    return ZERO, f"{file.within(bound)}no point satisfies {file.of()}{part}"
 
 
 def _unbounded(file: ProofFile) -> tuple[Fraction, str]:

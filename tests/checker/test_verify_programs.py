@@ -129,13 +129,15 @@ def test_a_dual_point_outside_its_cone_is_moved_and_needs_a_range_then(name, tmp
     near = changed(outside, radius=[10.0] * data["program"]["columns"], claims__gap=1e-6)
     assert not checked(near, tmp_path).ok  # the bound is no longer the optimum
     found = checked(changed(near, claims__bound=data["claims"]["value"] - sign * 1e-7), tmp_path)
-    assert found.ok and "points beyond a radius" in found.statement, str(found)
+    assert found.ok and "within a radius" in found.statement, str(found)
 
 
 def test_within_a_radius_only_is_said_and_the_point_must_be_within(tmp_path):
     data = program([("nonneg", None)], [[1.0]], [9.0], [1.0], [-2.0], [0.0], -2.0, radius=[2.0])
     found = checked(data, tmp_path)
-    assert found.ok and "of points beyond a radius (x[0] is 2) nothing is proved" in found.statement
+    assert found.ok and found.statement.startswith(
+        "proved: within a radius (x[0] is 2), beyond which nothing is proved: "
+    )
     assert "no radius" in checked(changed(data, radius=None), tmp_path).faults[0]
     beyond = checked(changed(data, radius__0=1.0, claims__bound=-3.0, claims__gap=1.0), tmp_path)
     assert beyond.faults == ("x[0] is beyond its radius",)

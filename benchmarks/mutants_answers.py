@@ -33,8 +33,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PARTS: dict[str, tuple[str, ...]] = {  # by part of the campaign its folders; the hierarchy is found by its content
     "exact": ("fairopt/exact",),
-    "hierarchy": ("fairopt/hierarchy", "fairopt/solve/hierarchy"),
-    "gate": ("fairopt/proofs", "fairopt/proof"),
+    "hierarchy": (),
+    "gate": ("fairopt/proof",),
 }
 SECONDS, LATE = 5, 3  # of a case, and how many may take longer before a change is left
 MEMORY = 4 << 30

@@ -188,7 +188,7 @@ class ProblemCertificate:
     >>> x = cp.Variable(name="x")
     >>> proof = fo.certify(cp.Problem(cp.Minimize(x), [x >= 2, x <= 1]))
     >>> proof.infeasible, proof.weights
-    (True, (('constraints[0]', 1.0), ('constraints[1]', 1.0)))
+    (True, (('constraints[0] (2.0 <= x)', 1.0), ('constraints[1] (x <= 1.0)', 1.0)))
     """
 
     value: float | None

@@ -13,10 +13,10 @@ import jsonschema
 import numpy as np
 import pytest
 from cvxpy.reductions.solvers.conic_solvers.scs_conif import SCS
-from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.instances.library.answers import Answer
+from fairopt.report.files import as_json
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -24,7 +24,6 @@ sys.path.append(str(BENCHMARKS))
 import league_attempts as attempts  # noqa: E402
 import league_process  # noqa: E402
 import league_solvers as league  # noqa: E402
-from bench_solver import app  # noqa: E402
 from league_attempts import Claim, Optimum  # noqa: E402
 from league_solvers import League, Match, bench_solver  # noqa: E402
 from league_standings import league_markdown, league_tables, remarks  # noqa: E402
@@ -311,11 +310,9 @@ def test_frames_have_a_row_per_solver_or_match() -> None:
         found.to_frame("case")
 
 
-def test_the_command_prints_a_league_as_json_under_its_schema() -> None:
-    words = ["HIGHS", "--case", "ghodsi-2011-example", "--notion", "max-min", "--json"]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    data = json.loads(result.stdout)
+def test_a_league_as_json_holds_each_match_under_its_schema(here: None) -> None:
+    found = bench_solver("HIGHS", cases={"example": case(GHODSI, drf=DRF)})
+    data = json.loads(as_json(found.to_dict()))
     jsonschema.validate(data, json.loads((BENCHMARKS / "league-1.json").read_text(encoding="utf-8")))
     assert {match["solver"] for match in data["matches"]} == {"HIGHS", "auto"}
 

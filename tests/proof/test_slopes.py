@@ -64,3 +64,19 @@ def test_a_value_above_the_bound_by_what_rows_are_broken_is_no_slope() -> None:
         v.save_value(np.array([0.75, 0.75]) + 1e-11)
 
     assert slope_of(cp.sum(v), rows, x, AT, np.ones(2), restore).unit == pytest.approx(0.25, rel=1e-6)
+
+
+def test_values_of_a_solver_that_break_rows_make_no_larger_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside constants of 1e14 they were 1.7e15 above, and multipliers counted a hundredth of that."""
+
+    def spoilt(problem: Any) -> Iterator[str]:
+        for status in STATUSES(problem):
+            for one in problem.constraints[1:]:
+                one.save_dual_value(0.01 * one.dual_value)
+            for own in problem.variables():
+                if own.ndim == 0:
+                    own.save_value(own.value + 10.0)
+            yield status
+
+    monkeypatch.setattr(solvers, "statuses", spoilt)
+    assert unit_of(2.0) <= 0.5 + 1e-6

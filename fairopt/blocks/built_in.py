@@ -1,4 +1,4 @@
-"""Users' objectives by their terms, written in built-in blocks: for the checker and exact answers, which know only these."""
+"""Users' objectives by their terms in built-in blocks, for the checker and exact answers, which know only these."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not cont
 NO_EVIDENCE = {"why": "the answer has no evidence; allocate its instance by its policy for one that has"}
 ONLY_TEXT = "the file holds only the text of its policy"
 OF_BLOCKS = ("variables", "multipliers")
-OF_POLICY = ("user_policy", "evidence", "given", "ideals", "floors")  # parts of a file that only its policy could make anew
+OF_POLICY = ("user_policy", "evidence", "given", "ideals", "floors")  # what only a file's policy could make anew
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -212,8 +212,8 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
-    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
+    Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
+    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
     given. Capacities, limits and eligibility are always checked.
 
     Examples

@@ -225,8 +225,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     Notes
     -----
     Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
-    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
-    given. Capacities, limits and eligibility are always checked.
+    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of
+    user-defined shares and bundle bases are taken as given. Capacities, limits and eligibility are always checked.
 
     Examples
     --------

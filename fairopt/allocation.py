@@ -651,7 +651,7 @@ class Allocation:
             A file that `save` wrote.
         policy : Policy or other mechanism, optional
             The policy of the file, needed to certify answers of user-defined blocks. Its repr must be the same as in
-            the file.
+            the file, where objectives by terms of fairopt's kinds stand in built-in blocks and as they were given.
 
         Returns
         -------

@@ -42,6 +42,7 @@ FILE = (
     "evidence",
     "placement",
     *OF_BLOCKS,
+    "user_policy",
     "given",
     "ideals",
     "floors",
@@ -223,9 +224,9 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
-    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
-    given. Capacities, limits and eligibility are always checked.
+    Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
+    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of
+    user-defined shares and bundle bases are taken as given. Capacities, limits and eligibility are always checked.
 
     Examples
     --------
@@ -280,6 +281,8 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
                 gap, how, faults = prove(data, cluster, policy)
             if stated_prices(cluster, data) and policy is not None and policy.name == "HDRF" and not data.get("exact"):
                 left_out["prices"] = "the levels of a filling have no prices to compare with"
+            if data.get("user_policy"):
+                left_out["user_policy"] = "its code is not in the file; what is proved is of the built-in blocks"
             left_out |= {key: "they are of blocks, and no part of the proof" for key in OF_BLOCKS if data.get(key)}
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
             if not data.get("exact") and policy is not None and policy.name == "Policy" and close and not faults:

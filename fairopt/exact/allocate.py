@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Objective, tiers_of
 from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.built_in import in_built_in
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -103,7 +104,8 @@ def made_exact(
 
 def refuse_irrational(policy: Any, instance: Instance) -> None:
     """`OutOfDomain` for objectives and shares whose optimum is not rational, or that are code."""
-    for part in blocks_within((policy.objective, policy.constraints)):
+    known = in_built_in(policy)
+    for part in blocks_within((known.objective, known.constraints)):
         why = None
         if isinstance(part, Share):
             why = _inexact(part, instance)
@@ -181,6 +183,7 @@ def _prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> N
         if faults := broken(again, tasks, []):
             raise _NotProved(faults[0])
         return
+    policy = in_built_in(policy)
     modelling.floors(again, of_surpluses(policy))
     prove(again, policy, tasks, proof)
 
@@ -223,6 +226,7 @@ def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., Non
         best = bundles.optimal_bundles(cluster, policy)
         listed = [[[written(a) for a in row] for row in of_user] for of_user in best]
         return bundles.tasks_in(cluster, best), {"proof": [{"bundles": listed}]}, None, []
+    policy = in_built_in(policy)
     bases: list[dict[str, Any]] = []
     risen: dict[str, Table] = {}  # tasks at which all who can are above the base of a surplus
     proofs: list[dict[str, Any]] = []

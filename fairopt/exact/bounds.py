@@ -19,12 +19,14 @@ and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.algebra import AtLeast, Objective, Tiers
 from fairopt.blocks.base import parameter
+from fairopt.blocks.built_in import in_built_in
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, OrderedWeighted, Total
@@ -331,6 +333,7 @@ def exact_bounds(allocation: Allocation, width: float, time_limit: float | None)
     if getattr(policy, "objective", None) is None:
         raise OutOfDomain(f"{label(policy)} is a mechanism without an objective, whose value could be bounded")
     clock = begin(time_limit, needs_cvxpy=False)
+    allocation = replace(allocation, policy=in_built_in(policy))
     return clock.run(lambda: _enclosed(allocation, width))
 
 

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from fairopt.allocation import CHANGED, Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import Objective, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
+from fairopt.blocks.built_in import in_built_in
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.guarantees import least_share, team_floors
@@ -59,7 +60,7 @@ PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not cont
 NO_EVIDENCE = {"why": "the answer has no evidence; allocate its instance by its policy for one that has"}
 ONLY_TEXT = "the file holds only the text of its policy"
 OF_BLOCKS = ("variables", "multipliers")
-OF_POLICY = ("evidence", "given", "ideals", "floors")  # parts of a file that only its policy could make anew
+OF_POLICY = ("user_policy", "evidence", "given", "ideals", "floors")  # what only a file's policy could make anew
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -75,6 +76,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     if ending not in (".json", ".parquet"):
         raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
     arrow, parquet = pyarrow_for("Parquet files") if ending == ".parquet" else (None, cast(Any, None))
+    given = allocation.policy
+    allocation = replace(allocation, policy=in_built_in(given))
     data = {
         "format": FORMAT,
         "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else repr(allocation.policy),
@@ -87,6 +90,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": allocation.placement,
     }
+    if allocation.policy is not given:
+        data["user_policy"] = repr(given)
     for name in OF_BLOCKS:
         if held := getattr(allocation, name):
             data[name] = {key: value.tolist() for key, value in held.items()}
@@ -207,9 +212,9 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
-    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
-    given. Capacities, limits and eligibility are always checked.
+    Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
+    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of
+    user-defined shares and bundle bases are taken as given. Capacities, limits and eligibility are always checked.
 
     Examples
     --------
@@ -275,7 +280,7 @@ def _format_of(path: Path) -> str:
 def load(path: Path, policy: Any = None) -> Allocation:
     """See `Allocation.load`."""
     data = _read_saved(path)
-    if policy is not None and repr(policy) != data.get("policy"):
+    if policy is not None and repr(policy) not in (data.get("policy"), data.get("user_policy")):
         raise InvalidInstance(
             f"{path}: it is an answer of {_named(data.get('policy'))}, not of {_named(policy)}; give the policy "
             "that it was saved with"

@@ -377,7 +377,7 @@ class Solved(PlaneOptimum):
         that code.
         """
         if not self._is_natural():
-            own = [term for _, term in program.objective.summands() if not is_ours(term)]
+            own = [term for _, term in program.objective.summands() if not term.is_known]
             why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
             return ({"why": why} if why else {}) | self.numbers()
         scaled = lagrangian_of(program, self, tasks)
@@ -397,7 +397,7 @@ class Solved(PlaneOptimum):
     def _is_natural(self) -> bool:
         """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
         program = self.program
-        return all(is_ours(term) for _, term in program.objective.summands()) and all(
+        return program.objective.is_known and all(
             is_ours(block)
             and (
                 isinstance(block, ManyRows)

@@ -9,6 +9,7 @@ files:
 * `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
 * `guarantees`: guarantees and limits of an instance as constraints.
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.
+* `built_in`: users' objectives by such terms in built-in blocks, for the checker and exact answers.
 * `form`: terms on an instance as numbers: concave functions of each user's share, and sorted shares.
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.
   `written_values`: constants and rounding of users' expressions.

@@ -19,14 +19,14 @@ above theirs (`_lifted`); 200 small instances with lower bounds were certified w
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.model import Point
 from fairopt.proof.bound import fair_gap
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.demands_at_prices import cheapest_of, demands_of
 from fairopt.solve.form.program import Program
@@ -86,18 +86,18 @@ class LevelUnits(RowUnits):
 
     def along_hull(
         self, prices: Float, target: float, users: slice, weights: Float | None = None, alpha: float = 1.0
-    ) -> HullPoint:
-        """The servers of a chunk's users at prices, along the lower convex hull of cost by ``limit_use`` (Proposition
-        5.11).
+    ) -> tuple[Float, Float]:
+        """Marginal utilities of level of a chunk's users at prices, and costs by server (Proposition 5.11).
+
+        Servers lie on the lower convex hull of cost by ``limit_use``.
 
         Users move to servers that cost more and use less of their limit, until the limit is enough for the ``target``,
         or with ``weights`` for ``(w / marginal)^(1 / alpha)``.
         """
         costs = self.demands.costs(prices, users)
         marginal, server = cheapest_of(costs)
-        previous = server.copy()
         if self.limit_use is None:
-            return HullPoint(marginal, costs, server, previous)
+            return marginal, costs
         least, limit_use, eligible = marginal.copy(), self.limit_use[users], self.eligible[users]
         w = None if weights is None else weights[users]
         at: Any = slice(None)
@@ -125,9 +125,9 @@ class LevelUnits(RowUnits):
             marginal[at] = np.where(step < np.inf, step, marginal[at])  # else no server uses less of the limit
             passed = slope < enough
             at = at[passed]
-            previous[at], server[at] = here[passed], there[passed]
+            server[at] = there[passed]
         # rounding might lower it below the cheapest server, where the bound does not hold
-        return HullPoint(np.maximum(marginal, least), costs, server, previous)
+        return np.maximum(marginal, least), costs
 
     def marginal_utilities(
         self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0
@@ -141,26 +141,14 @@ class LevelUnits(RowUnits):
             return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
         marginals, multipliers = np.empty(self.demands.n_users), np.zeros(self.demands.n_users)
         for users in self.demands.chunks():
-            hull, limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
-            marginals[users] = hull.marginal
+            (marginal, costs), limit_use = self.along_hull(prices, target, users, weights, alpha), self.limit_use[users]
+            marginals[users] = marginal
             for s in range(self.demands.n_servers):
-                multiplier = np.maximum(hull.marginal - hull.costs[:, s], 0.0) / np.where(
+                multiplier = np.maximum(marginal - costs[:, s], 0.0) / np.where(
                     limit_use[:, s] > 0, limit_use[:, s], np.inf
                 )
                 np.maximum(multipliers[users], multiplier, out=multipliers[users])
         return marginals, multipliers
-
-
-class HullPoint(NamedTuple):
-    """Marginal utilities of level, costs by server, and each user's server and the one before it on the hull.
-
-    A user divides its tasks between these two so that its limit is just enough.
-    """
-
-    marginal: Float
-    costs: Float
-    server: Indices
-    previous: Indices
 
 
 def of_level(program: Program) -> bool:

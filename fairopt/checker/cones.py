@@ -18,6 +18,7 @@ Proposition 15.11 in docs/methods/evidence.md. Why not in fractions: an order of
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from operator import mul
@@ -34,7 +35,7 @@ FLOAT_UNIT, WIDE_UNIT = 2.0**-53, Decimal(5).scaleb(-DIGITS)  # the relative err
 FLOAT_TINY, WIDE_TINY = 2.0**-900, Decimal(0)  # more than underflow leaves
 
 
-class Cone:
+class Cone(ABC):
     """A cone of several rows."""
 
     def __init__(self, rows: int, axis: dict[int, int], signed: Sequence[int]) -> None:
@@ -45,17 +46,17 @@ class Cone:
         """A point moved along the axis."""
         return [x + by * self.axis.get(i, 0) for i, x in enumerate(s)]
 
+    @abstractmethod
     def inside(self, s: Sequence[int]) -> bool:
         """Whether a point is proved to be in the cone."""
-        raise NotImplementedError
 
     def inside_dual(self, y: Sequence[int]) -> bool:
         """Whether a point is proved to be in the dual cone; most cones are their own duals."""
         return self.inside(y)
 
+    @abstractmethod
     def into_dual(self, y: list[int]) -> list[int]:
         """A point of the dual cone near ``y``; ``y`` itself if it is one."""
-        raise NotImplementedError
 
 
 class SecondOrder(Cone):

@@ -1,10 +1,10 @@
 """Files of proofs of cone programs, ``fairopt.proof/1``: the program, its ranges, a point, a dual point and claims.
 
-A file speaks of its own program only: of the value ``c'z + offset`` at its point, and of ranges that it states or that
-rows with a single entry imply, which a checker finds in exact arithmetic. So its claims are computed here once more for
-these, with rounding on the safe side. Where columns have other ranges, as by several rows or by the value of the
-answer, the file states a ``radius``. The point has the user's values, and for what CVXPY adds the best values beside
-them, of one more solve.
+The claims of a file concern its own program only: the value ``c'z + offset`` at its point, and the ranges that it
+states or that rows with a single entry imply, which a checker finds in exact arithmetic. They are therefore computed
+again here, rounded outward. Where the ranges of columns follow from several rows or from the value of the answer, the
+file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these,
+from one more solve.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""CVXPY problems as a cone program has them: no parameters, and no variables that are matrices of a kind.
+"""CVXPY problems without parameters and structured variables, as cone programs need them.
 
-A variable that is symmetric, diagonal, sparse or semidefinite is a matrix of 0 and 1 times a plain variable of its free
-entries, and a parameter is its value. Whole numbers may be any between their bounds: a bound on the optimum of this
-relaxation holds for them too. Constraints keep their order, so that rows and multipliers are found by the user's.
+A symmetric, diagonal, sparse or semidefinite variable becomes a matrix of 0 and 1 times a plain variable of its free
+entries, and a parameter becomes its value. Integer variables are relaxed: a bound on the optimum of the relaxation also
+holds for the integer program. Constraints keep their order, so that rows and multipliers match the user's constraints.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Stated:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """The names of constraints, by the ids of the user's and of those written here; no two have the same."""
+        """Unique names of constraints, by the ids of the user's constraints and of those written here."""
         out = dict[int, str]()
         for k, (one, written) in enumerate(zip(self.constraints, self.written, strict=True)):
             label, place = getattr(one, "label", None), f"constraints[{k}]"

@@ -28,6 +28,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import PER_ENTRY, affine_entries, backend, parameters
+from fairopt.solve.form.aggregates import with_aggregates
 from fairopt.solve.form.highs import solve_data
 from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
@@ -205,6 +206,7 @@ class CompiledHere(Compiled):
             return None
         written, inverse = out.in_cones(part)
         written, ids = _of_plain_variables(written)
+        written, again = with_aggregates(written)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
         if not all(map(is_plain, variables)) or None in parts:
@@ -212,7 +214,9 @@ class CompiledHere(Compiled):
         out.all_variables, out.cost = variables, written.objective.args[0]
         out.conditions = [*beside, *written.constraints]
         out.write(out.cost, [one for one in parts if one is not None], variables, beside)
-        out.rows |= {c.id: out.rows[ids.get(at := inverse.cons_id_map[c.id], at)] for c in rest}
+        for c in rest:
+            at = ids.get(inverse.cons_id_map[c.id], inverse.cons_id_map[c.id])
+            out.rows[c.id] = out.rows[again.get(at, at)]
         return out
 
     def in_cones(self, part: cp.Problem) -> Any:

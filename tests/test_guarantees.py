@@ -261,8 +261,8 @@ def test_the_base_of_a_tier_is_kept_in_the_tiers_after_it(teams):
     assert (answer.tasks >= np.array(base) * (1 - 1e-7)).all()
 
 
-def test_batches_and_shards_refuse_what_is_above_a_base():
-    with pytest.raises(OutOfDomain, match="not of teams or above a base"):
-        fo.allocate_many(fo.NashBargaining(), np.ones((3, 2, 1)), np.ones((3, 1)))
+def test_what_is_above_a_base_is_solved_one_by_one_in_batches_and_refused_in_shards():
+    many = fo.allocate_many(fo.NashBargaining(), np.ones((3, 2, 1)), np.ones((3, 1)))
+    assert many.ok.all() and many.one_by_one.all()
     with pytest.raises(OutOfDomain, match="cannot be in shards"):
         fo.allocate_sharded(fo.NashBargaining(), [np.ones((5, 2))], capacities=[5, 6])

@@ -95,7 +95,7 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
     [
         (fo.DRF(), "fairopt.solve.pool.waterfilling.find_events"),
         (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
-        (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
+        (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_together"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
         (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
         (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
@@ -332,9 +332,10 @@ def test_ps_dsf_stopped_in_its_search_has_the_nearest_so_far(monkeypatch: pytest
 
 
 def theil(model: Any) -> Any:
-    """The mean is repeated for every user, so that the compiled program has as many entries as pairs of users."""
-    mean = cp.sum(model.tasks) / model.tasks.size
-    return mean - 0.5 * cp.sum(cp.rel_entr(model.tasks, mean * np.ones(model.tasks.size))) / model.tasks.size
+    """The mean by a dense matrix, so that the compiled program has as many entries as pairs of users."""
+    n = model.tasks.size
+    mean = np.full((n, n), 1 / n) @ model.tasks
+    return cp.sum(mean) / n - 0.5 * cp.sum(cp.rel_entr(model.tasks, mean)) / n
 
 
 MANY = fo.Instance(np.random.default_rng(1).uniform(1, 4, (40, 2)), [40, 40])
@@ -355,7 +356,7 @@ def test_entries_decide_where_a_program_is_solved(
     monkeypatch.setattr(subprocesses, "solve", seen)
     policies = {
         "CLARABEL": fo.Policy(theil),
-        "HIGHS": fo.Policy(fo.Total(), [lambda m: m.tasks >= 0.1 * cp.sum(m.tasks) / 40 * np.ones(40)]),
+        "HIGHS": fo.Policy(fo.Total(), [lambda m: m.tasks >= np.full((40, 40), 0.1 / 40) @ m.tasks]),
     }
     a = policies[solver].allocate(MANY, solver=solver, time_limit=60)
     assert a.certificate.ok and solver in asked

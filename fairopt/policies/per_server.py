@@ -24,7 +24,8 @@ from fairopt.proof.gate import MeasuredPart
 from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell, within
-from fairopt.scale.many import allocate_many
+from fairopt.scale.many import allocate_together
+from fairopt.solve.form.many_instances import Batch
 
 
 class _Answers(NamedTuple):
@@ -109,7 +110,8 @@ class NaivePerServer(BySolvers):
     def _in_step(self, instance: Instance, first: Ints, takes_part: Bool, clock: Clock) -> _Answers | None:
         """All servers in a batch; None for policies that a batch does not take."""
         objective = getattr(self.policy, "objective", None)
-        if objective is None or any(_by_label(share) for share in objective.share_blocks()):
+        shares = () if objective is None else objective.share_blocks()
+        if not shares or not all(map(is_ours, shares)) or any(map(_by_label, shares)):
             return None  # a batch has no labels
 
         demands = instance.demands
@@ -120,16 +122,12 @@ class NaivePerServer(BySolvers):
         limits = np.where(takes_part, np.inf, 0.0)
         try:
             with within("classes of servers"):
-                answers = allocate_many(
-                    self.policy,
-                    demands,
-                    instance.capacities[first],
-                    weights=instance.weights,
-                    task_limits=limits,
-                    time_limit=clock.left,
-                )
-        except (InvalidBlock, InvalidInstance, OutOfDomain):
+                batch = Batch.of(demands, instance.capacities[first], instance.weights, limits)
+                answers = allocate_together(self.policy, batch, clock)
+        except (InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
+        if answers is None:
+            return None
         failed = np.flatnonzero(~answers.ok)
         part = MeasuredPart(float(answers.gap.max()), float(answers.violation.max()), answers.method)
         return _Answers(answers.tasks.T, [part], (), int(failed[0]) if len(failed) else None)

@@ -18,7 +18,7 @@ from fairopt.properties.units import quotient
 from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.clock import Clock, Late, current
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
-from fairopt.scale.many import allocate_batch
+from fairopt.scale.many import allocate_together
 from fairopt.solve.form.many_instances import Batch
 
 SIDE_BY_SIDE = 2**10  # pools solved as servers of one instance: 1.9 microseconds a pool of 3 x 3, 3.4 with 2**17
@@ -167,9 +167,8 @@ def _solve_in_batch(policy: Policy, pools: Batch, outcomes: Outcomes) -> Ints:
     if not len(here):
         outcomes.outside[:] = True
         return here
-    try:
-        many = allocate_batch(policy, pools[here], clock := Clock(_seconds_left()))
-    except OutOfDomain:  # `allocate_batch` does not take this policy
+    many = allocate_together(policy, pools[here], clock := Clock(_seconds_left()))
+    if many is None:
         return everything
     if clock.late and not many.ok.all():
         _seconds_left()

@@ -1,4 +1,4 @@
-"""Many small instances of one shape, solved together: each step of a method is vectorised over them."""
+"""Many small instances of one shape: where a method is vectorised over instances together, else one by one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
-from fairopt.blocks.base import is_ours
+from fairopt.blocks.base import brief
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import FairoptError, InvalidBlock, NotCertified
+from fairopt.policy import Policy, accepted, is_mechanism
 from fairopt.proof import gate
 from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
 from fairopt.proof.gate import MeasuredPart
@@ -27,24 +28,26 @@ from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.solve import dispatch
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.solve.batch.max_sum import max_sum_of_chunk
 from fairopt.solve.batch.waterfilling import leximin_of_chunk
 from fairopt.solve.form.many_instances import Batch, BatchChunk, wrong_shape
+
+ONE_BY_ONE = "one by one"
 
 
 @dataclass
 class _Found:
     """The evidence of a batch, for files: prices per whole capacity, (n_instances, n_resources); none for leximin.
 
-    For alpha-fairness they are logarithms, with levels in ``units`` (n_instances,). ``alone`` is the evidence of
-    instances that were solved one by one.
+    For alpha-fairness they are logarithms, with levels in ``units`` (n_instances,). ``alone`` are answers of instances
+    that were solved one by one, and ``failures`` the errors of those without an answer.
     """
 
     prices: Float | None = None
     units: Float | None = None
-    alone: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    alone: dict[int, Allocation] = field(default_factory=dict)
+    failures: dict[int, FairoptError] = field(default_factory=dict)
 
     def add(self, where: slice, chunk: BatchChunk, prices: Float | None) -> None:
         """Keep the prices of a chunk, for weights as given."""
@@ -56,10 +59,21 @@ class _Found:
             self.units[where] = units.unit
             self.prices[where] += np.log(np.where(units.part, chunk.weights, 0.0).sum(axis=0))[:, None]
 
+    def ask(self, policy: Any, batch: Batch, b: int, time_limit: float | None) -> Allocation | None:
+        """Solve one instance by the policy itself; the best answer if none is certified, None if there is none."""
+        answer: Allocation | None = None
+        try:
+            answer = policy.allocate(batch.taking_part(b)[0], **accepted(policy, time_limit=time_limit))
+        except FairoptError as error:
+            answer = error.best if isinstance(error, NotCertified) else None
+            if answer is None:
+                self.failures[b] = error
+        if answer is not None:
+            self.alone[b] = answer
+        return answer
+
     def evidence(self, term: Term, b: int, capacities: Float) -> tuple[Any, ...]:
         """The evidence of one instance of these ``capacities``, in the form of `Evidence.entry`."""
-        if b in self.alone:
-            return self.alone[b]
         if term.is_smallest:
             return ({"kind": Bottlenecked.kind},)
         assert self.prices is not None
@@ -81,9 +95,12 @@ class Allocations:
     gap, violation : ndarray of shape (n_instances,)
         As in `Certificate`.
     method : str
-        ``water-filling``, ``prices`` or ``simplex``.
+        ``water-filling``, ``prices``, ``simplex`` or ``one by one``.
     one_by_one : ndarray of bool of shape (n_instances,)
-        Which instances were solved again by `Policy.allocate`, as the first answer was not certified.
+        Which instances were solved by `Policy.allocate`: all of a policy that no method solves together, else those
+        whose first answer was not certified.
+    failures : dict of int to FairoptError
+        The errors of instances without an answer, by their numbers, such as `Infeasible`; their tasks are 0.
     asked : ndarray of bool of shape (n_instances,)
         Which instances were solved before the time limit; the others have zero tasks and an infinite gap.
     seconds : float
@@ -114,6 +131,11 @@ class Allocations:
         for judged in (self.tasks, self.gap, self.violation, self.one_by_one, self.asked):
             judged.flags.writeable = False
 
+    @property
+    def failures(self) -> dict[int, FairoptError]:
+        """The errors of instances without an answer."""
+        return dict(self._found.failures)
+
     @cached_property
     def ok(self) -> Bool:
         """Which answers are certified: gap at most 1e-6, violation at most 1e-9."""
@@ -123,12 +145,17 @@ class Allocations:
         return len(self.tasks)
 
     def __getitem__(self, b: int) -> Allocation:
-        """The allocation of one instance, without the users who take no part and without dual values."""
+        """The allocation of one instance, without the users who take no part; if solved together without dual values.
+
+        Raises the error of an instance that has no answer.
+        """
         b = range(len(self))[b]  # allows negative indices
+        if b in self._found.failures:
+            raise self._found.failures[b]
+        if b in self._found.alone:
+            return self._found.alone[b]
         instance, users = self._batch.taking_part(b)
-        part = MeasuredPart(
-            float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
-        )
+        part = MeasuredPart(float(self.gap[b]), float(self.violation[b]), self.method)
         term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
         evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
         return gate.of_batch(self.policy, instance, self.tasks[b, users], part, self.seconds / len(self), evidence)
@@ -138,13 +165,19 @@ class Allocations:
         size, n, m = self._batch.demands.shape
         wrong, left = int((self.asked & ~self.ok).sum()), int((~self.asked).sum())
         verdict = f"{wrong} NOT certified" if wrong else "all certified"
+        if self.failures:
+            verdict += f" ({len(self.failures)} without an answer: see failures)"
         if left:
             verdict = f"{left} not reached before the time limit, {verdict.replace('all', 'all others')}"
-        alone = f", {int(self.one_by_one.sum())} one by one" if self.one_by_one.any() else ""
+        alone = (
+            f", {int(self.one_by_one.sum())} one by one"
+            if self.one_by_one.sum() > 0 and self.method != ONE_BY_ONE
+            else ""
+        )
         return (
             f"<Allocations of {size} instance{'s' * (size != 1)} ({n} user{'s' * (n != 1)} x {m} "
             f"resource{'s' * (m != 1)}) by {name}: {verdict}, "
-            f"largest gap {self.gap[self.asked].max(initial=0.0):.1e}, by {self.method}{alone}>"
+            f"largest gap {self.gap[self.asked].max(initial=0.0):.1e}, {by}{alone}>"
         )
 
 
@@ -157,15 +190,16 @@ def allocate_many(
     task_limits: Any = None,
     time_limit: float | None = None,
 ) -> Allocations:
-    """Solve a policy on many instances of one pool each, in microseconds each, with a certificate for every answer.
+    """Solve a policy on many instances of one pool each, with a certificate for every answer.
 
-    For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
-    (`MostTasks`), with any share of fairopt and no constraints but task limits.
+    In microseconds each for max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the
+    largest sum of shares (`MostTasks`), with any share of fairopt and no constraints but task limits; a share of your
+    own adds a fraction of a millisecond. Other policies and mechanisms are asked one by one, in milliseconds each.
 
     Parameters
     ----------
-    policy : Policy
-        The policy, or any object with ``objective`` and ``constraints``.
+    policy : Policy or mechanism
+        What to solve: anything with ``allocate(instance)``.
     demands : array-like of shape (n_instances, n_users, n_resources)
         Units of each resource that one task takes.
     capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
@@ -180,14 +214,16 @@ def allocate_many(
     Allocations
         An instance whose answer is not certified is solved again by `Policy.allocate`, in milliseconds: a few in
         10,000, but most instances at alpha below 0.001. If that fails too, its ``ok`` is False and its tasks are the
-        best found.
+        best found; without any its error is in ``failures``, and the other instances are solved all the same.
 
     Raises
     ------
     InvalidInstance
         If a number is invalid; names the instance, the user and the resource, counted from 0.
     OutOfDomain
-        If the share is not defined for a user, or the policy is of another kind.
+        If instances are solved together and the share is not defined for a user of one.
+    InvalidBlock
+        If the policy has no ``allocate``, or takes no time limit.
 
     Notes
     -----
@@ -206,84 +242,70 @@ def allocate_many(
     batch = Batch.of(demands, capacities, weights, task_limits)
     if not batch.n_users:
         raise wrong_shape(batch.demands.shape)
+    if not is_mechanism(policy):
+        raise InvalidBlock(f"{brief(policy)} is not a policy: it has no allocate(instance); give one, such as DRF()")
+    accepted(policy, time_limit=time_limit)
     return allocate_batch(policy, batch, clock)
 
 
 @one_thread()
-def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> Allocations:
+def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
     """Solve a `Batch` as `allocate_many` does, on the clock of a call."""
-    clock = Clock(None) if clock is None else clock
-    method, term, solve = _method_for(policy)
+    known = method_of(policy)
+    method, term, solve = known or (ONE_BY_ONE, None, None)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
     kept = _Found()
-    if not term.is_smallest:
+    if term is not None and not term.is_smallest:
         kept.prices = np.full((len(batch), batch.demands.shape[2]), np.nan)
         kept.units = np.full(len(batch), np.nan) if term.is_curved else None
     with by_itself() as tell:
         tell("instances", 0, len(batch))
         for where in takewhile(lambda _: not clock.late, batch.slices()):
-            with np.errstate(all="ignore"):  # NaN is not certified
-                chunk = batch.chunk(where, term.share, term.kind.levels_users)
-                found, prices = solve(chunk)
-                tasks[where] = found.T
-                gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
-                kept.add(where, chunk, prices)
-            asked[where] = True
+            if term is not None and solve is not None:
+                with np.errstate(all="ignore"):  # NaN is not certified
+                    chunk = batch.chunk(where, term.share, term.kind.levels_users)
+                    found, prices = solve(chunk)
+                    tasks[where] = found.T
+                    gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
+                    kept.add(where, chunk, prices)
+                asked[where] = True
             certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
-            for b in takewhile(lambda _: not clock.late, where.start + np.flatnonzero(~certified)):
-                alone[b] = True
-                tasks[b], gap[b], violation[b], kept.alone[int(b)] = _allocate_one(policy, batch, int(b), clock.left)
+            for b in takewhile(lambda _: not clock.late, (where.start + np.flatnonzero(~certified)).tolist()):
+                alone[b] = asked[b] = True
+                answer = kept.ask(policy, batch, b, clock.left)
+                tasks[b], gap[b], violation[b] = 0.0, np.inf, 0.0
+                if answer is not None:
+                    tasks[b, batch.limits[b] > 0] = answer.tasks
+                    gap[b], violation[b] = answer.certificate.gap, answer.certificate.violation
+                if solve is None:
+                    tell("instances", b + 1, len(batch))
             tell("instances", where.stop, len(batch))
     return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch, kept)
 
 
-def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Float, Float | None]]]:
-    """The name of the method, the only term, and the function from a chunk to tasks, (n_users, size), and prices."""
+def allocate_together(policy: Any, batch: Batch, clock: Clock) -> Allocations | None:
+    """The same of a policy that is solved on many instances together; None for others, and without users."""
+    return allocate_batch(policy, batch, clock) if batch.n_users and method_of(policy) is not None else None
+
+
+def method_of(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Float, Float | None]]] | None:
+    """How a policy is solved on many instances together: the name of the method, the only term, and the function from a
+    chunk to tasks, (n_users, size), and prices. None if it is not.
+    """
     objective = getattr(policy, "objective", None)
-    if not isinstance(objective, Objective):
-        raise InvalidBlock(f"{policy} is not a policy: it has no objective; allocate one by one")
-    if policy.constraints:
-        raise OutOfDomain(
-            f"allocate_many solves policies without constraints, not {policy.constraints[0]}; "
-            "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
-        )
-    if not objective.is_known or not all(map(is_ours, objective.share_blocks())):
-        raise OutOfDomain(
-            f"{objective} is not made of fairopt's own blocks, which treat each user by its own row; "
-            "allocate one by one: policy.allocate(instance)"
-        )
+    plain = getattr(type(policy), "allocate", None) is Policy.allocate and not policy.constraints
+    if not plain or not isinstance(objective, Objective) or not objective.is_known:
+        return None
+    # of users, and not of teams or above a base
     if not all(share._is_plain for share in objective.share_blocks()):
-        raise OutOfDomain(
-            f"allocate_many solves shares of users, not of teams or above a base as {objective}; allocate one by one: "
-            "policy.allocate(instance)"
-        )
+        return None
     term = only_term(objective)
-    if term is not None:
-        if term.is_smallest:
-            return "water-filling", term, leximin_of_chunk
-        if term.is_linear:
-            return "simplex", term, max_sum_of_chunk
-        if term.alpha is not None:
-            return "prices", term, partial(alpha_fair_of_chunk, alpha=term.alpha)
-    raise OutOfDomain(
-        f"allocate_many solves Leximin, and multiples of MaxMin, AlphaFair and Total of one share, not {objective}; "
-        "allocate one by one: policy.allocate(instance)"
-    )
-
-
-def _allocate_one(
-    policy: Any, batch: Batch, b: int, time_limit: float | None
-) -> tuple[Float, float, float, tuple[Any, ...]]:
-    """Tasks, gap, violation and evidence of one instance by `Policy.allocate`; the best found if none is certified."""
-    instance, users = batch.taking_part(b)
-    tasks = np.zeros(batch.n_users)
-    try:
-        answer: Allocation | None = dispatch.allocate(policy, instance, time_limit=time_limit)
-    except NotCertified as error:
-        answer = error.best
-    if answer is None:
-        return tasks, np.inf, 0.0, ()
-    tasks[users] = answer.tasks
-    return tasks, answer.certificate.gap, answer.certificate.violation, answer.evidence
+    if term is None or term.share is None:
+        return None
+    if term.is_smallest:
+        return "water-filling", term, leximin_of_chunk
+    if term.is_linear:
+        return "simplex", term, max_sum_of_chunk
+    return None if term.alpha is None else ("prices", term, partial(alpha_fair_of_chunk, alpha=term.alpha))

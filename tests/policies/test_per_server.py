@@ -141,11 +141,11 @@ def test_the_order_of_users_and_servers_does_not_matter(seed: int) -> None:
 def test_identical_servers_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def watched(policy: Any, demands: Any, *args: Any, **options: Any) -> Any:
-        seen.append(len(demands))
-        return batch.allocate_many(policy, demands, *args, **options)
+    def watched(policy: Any, servers: Any, clock: Any) -> Any:
+        seen.append(len(servers))
+        return batch.allocate_together(policy, servers, clock)
 
-    monkeypatch.setattr("fairopt.policies.per_server.allocate_many", watched)
+    monkeypatch.setattr("fairopt.policies.per_server.allocate_together", watched)
     a = NaivePerServer(fo.DRF()).allocate(fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2], [6, 6], [6, 6]]))
     assert seen == [2]
     assert (a.tasks_by_server[:, 0] == a.tasks_by_server[:, 3]).all()

@@ -14,6 +14,7 @@
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
 * `compiled`: problems in cone form, written here or by CVXPY's chain, and the points that a solver leaves.
 * `structured`: variables that are matrices of a kind, by their free entries.
+* `aggregates`: affine aggregates that are used many times, as variables.
 * `affine`: affine expressions as entries of a matrix.
 * `highs`: HiGHS without its banner, and usable in forked processes.
 * `simplex`: linear programs in HiGHS, warm-started.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import BEYOND, Share
 from fairopt.errors import InvalidInstance, OutOfDomain
@@ -201,7 +202,7 @@ class Batch:
         return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
     def chunk(self, where: slice, share: Share, levelled: bool) -> BatchChunk:
-        """Some of the instances, with the coefficients of one of fairopt's shares.
+        """Some of the instances, with the coefficients of a share.
 
         `InvalidInstance` or `OutOfDomain` for invalid numbers, with the instance, the user and the resource.
         """
@@ -223,7 +224,7 @@ class Batch:
         refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
         ratios = demands / capacities[:, None, :]
-        per_task, defined = self.coefficients(share, ratios, part, levelled)
+        per_task, defined = self.coefficients(share, ratios, part, levelled, where.start)
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
             c = per_task[b, user]
@@ -239,15 +240,23 @@ class Batch:
             np.ascontiguousarray(per_task.T),
         )
 
-    def coefficients(self, share: Share, ratios: Float, part: Bool, levelled: bool) -> tuple[Float, Bool]:
+    def coefficients(
+        self, share: Share, ratios: Float, part: Bool, levelled: bool, first: int = 0
+    ) -> tuple[Float, Bool]:
         """The share of one task, 1 for inactive users, and where it is valid, shapes (size, n_users).
 
         Valid coefficients are finite, and positive for every user, or for at least one if users are not ``levelled``.
-        As fairopt's shares on one pool depend on one user at a time, the users of all instances are evaluated as one
-        instance with capacities of 1.
+        As fairopt's shares on one pool depend on the ratios of one user at a time, the users of all instances are
+        evaluated as one instance with capacities of 1. A user-defined share is evaluated on each instance, from the
+        ``first`` on.
         """
         c = np.ones(part.shape)
-        if part.any():
+        if not is_ours(share):
+            for b, active in enumerate(part):
+                if active.any():
+                    given = share.coefficients(self.taking_part(first + b)[0], levelled)
+                    c[b, active] = given.reshape(len(given))
+        elif part.any():
             together = with_rows(self._labelled, ratios[part])
             if not share.by_row:  # rank weights by user refer to one instance
                 together.__dict__["taken_from"] = self._labelled, np.nonzero(part)[1]

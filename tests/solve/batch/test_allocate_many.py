@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,6 @@ import fairopt as fo
 from fairopt.properties.uncertainty import error_bound
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import progress
-from fairopt.scale import many as batch
 from fairopt.scale.many import Allocations, allocate_many
 from fairopt.solve.batch import alpha_fair as batch_prices
 from fairopt.solve.batch import max_sum
@@ -439,7 +439,7 @@ def test_what_cannot_be_proved_at_once_is_solved_by_itself(monkeypatch: pytest.M
     assert found.ok.all()
     assert "one by one" in repr(found)
     b = int(np.flatnonzero(found.one_by_one)[0])
-    assert found[b].certificate.method == "one by one"
+    assert found[b].certificate.ok
     np.testing.assert_allclose(found.tasks[b], fo.FDS(2).allocate(one(given_, b)).tasks, rtol=1e-12)
 
 
@@ -453,7 +453,7 @@ def test_what_cannot_be_proved_at_all_is_not_ok(monkeypatch: pytest.MonkeyPatch,
         )
 
     monkeypatch.setattr(batch_prices, "STEPS", 0)
-    monkeypatch.setattr(batch.dispatch, "allocate", refuse)
+    monkeypatch.setattr(fo.Policy, "allocate", refuse)
     found = allocate_many(fo.FDS(2), [TWO[0]], TWO[1])
     assert found.ok.tolist() == [False]
     assert found.gap[0] == (0.5 if attached else np.inf)
@@ -529,21 +529,70 @@ class Own(fo.Share):
         return np.ones(instance.n_users)
 
 
+@dataclass(frozen=True, repr=False)
+class Roots(fo.Objective):
+    def expression(self, model: fo.blocks.Model) -> cp.Expression:
+        return cp.sum(cp.sqrt(model.tasks))
+
+
 @pytest.mark.parametrize(
-    ("policy", "message"),
+    "policy",
     [
-        (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), r"without constraints, not EnvyFree\(\); use task_limits"),
-        (fo.Policy(fo.Leximin(Own())), "fairopt's own blocks.*one by one"),
-        (fo.Policy(fo.OrderedWeighted((2, 1))), "not OrderedWeighted.*one by one"),
-        (fo.Policy(fo.AlphaFair(1) + fo.Total()), "fairopt's own blocks|not AlphaFair.*one by one"),
-        (fo.Policy(fo.MaxMin().then(fo.Total())), "one by one"),
-        (fo.FDS(beta=2, lam=-1), "one by one"),
+        fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+        fo.Policy(fo.OrderedWeighted((2, 1))),
+        fo.Policy(fo.AlphaFair(1) + fo.Total()),
+        fo.Policy(fo.MaxMin().then(fo.Total())),
+        fo.FDS(beta=2, lam=-1),
+        fo.Policy(Roots()),
+        fo.NaivePerServer(fo.DRF()),
     ],
     ids=str,
 )
-def test_other_policies_are_refused_with_the_way_out(policy: fo.Policy, message: str) -> None:
-    with pytest.raises(fo.errors.OutOfDomain, match=message):
-        allocate_many(policy, **GOOD)
+def test_other_policies_are_solved_one_by_one(policy: fo.Policy) -> None:
+    given_ = spread_out(4, 3, 3, 2, 1)
+    found = allocate_many(policy, **given_)
+    assert found.ok.all() and found.one_by_one.all() and found.asked.all() and found.method == "one by one"
+    for b in range(3):
+        np.testing.assert_allclose(found.tasks[b], policy.allocate(one(given_, b)).tasks, rtol=1e-6)
+        assert found[b].certificate.ok and found[b].policy == policy
+    assert "all certified" in repr(found) and repr(found).endswith(", one by one>")
+
+
+@dataclass(frozen=True, repr=False)
+class Half(fo.Share):
+    """Half of what a task takes of the scarcest resource, and 1 unit of a resource of any capacity."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return instance.ratios.mean(axis=-1) + 1.0 / instance.capacities.sum()
+
+
+@pytest.mark.parametrize("policy", [fo.Policy(fo.Leximin(Half())), fo.Policy(fo.AlphaFair(2, Half()))], ids=str)
+def test_a_share_of_ones_own_is_solved_together_at_the_capacities_as_given(policy: fo.Policy) -> None:
+    given_ = spread_out(5, 20, 4, 3, 1)
+    found = allocate_many(policy, **given_)
+    assert found.ok.all() and not found.one_by_one.any()
+    for b in range(20):
+        np.testing.assert_allclose(found.tasks[b], policy.allocate(one(given_, b)).tasks, rtol=1e-6)
+
+
+def test_a_policy_with_an_allocate_of_its_own_is_asked_itself() -> None:
+    class Favoured(fo.Policy):
+        def allocate(self, instance: fo.Instance, **options: Any) -> fo.Allocation:
+            return super().allocate(instance.with_weights([2.0, 1.0]), **options)
+
+    found = allocate_many(Favoured(fo.DRF().objective), [[[1, 1], [1, 1]]], [3, 3])
+    np.testing.assert_allclose(found.tasks, [[2, 1]])
+
+
+def test_what_has_no_answer_is_named_by_place_and_the_others_stand() -> None:
+    held = fo.Policy(fo.MostTasks().objective, [fo.MinTasks(2)])
+    found = allocate_many(held, [[[1.0], [1.0]], [[1.0], [9.0]], [[2.0], [1.0]]], [[6.0]] * 3)
+    assert found.ok.tolist() == [True, False, True]
+    assert list(found.failures) == [1] and isinstance(found.failures[1], fo.errors.Infeasible)
+    assert found.tasks[1].tolist() == [0, 0] and "1 without an answer: see failures" in repr(found)
+    with pytest.raises(fo.errors.Infeasible):
+        found[1]
+    assert found[2].tasks.tolist() == pytest.approx([2, 2])
 
 
 def test_what_is_not_a_policy_is_refused() -> None:

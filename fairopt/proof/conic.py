@@ -99,7 +99,7 @@ def conic_bound(
     order, are proven upper bounds on the nonnegative ``unknowns``, if there are any. A point that a solver left is
     moved no further than into the dual cone if that bound is ``enough``.
     """
-    form = _cone_form(problem, unknowns, None if left is None else left.compiled)
+    form = cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
     compiled, columns = form
@@ -107,7 +107,7 @@ def conic_bound(
     points = points_of(compiled) if left is None or left.points is None else left.points
     if points is None or compiled.offset is None:
         return None
-    least, most = _ranges(problem, columns, compiled.data["A"].shape[1])
+    least, most = ranges_by_column(problem, columns, compiled.data["A"].shape[1])
     least[ours], most[ours] = 0.0, top
     program, (z, y) = ConeProgram.of(compiled, least, most), points
     if not program.c.any():  # a ray, of any length, and no answer to take sizes from
@@ -272,11 +272,11 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     Without any bound it is that at the last solve.
     """
     problem = Posed(cp.Minimize(0), cone.all_constraints)
-    form = _cone_form(problem, cone.unknowns)
+    form = cone_form(problem, cone.unknowns)
     if form is None:
         return {}
     data, columns = form[0].data, form[1]
-    least, most = _ranges(problem, columns, data["A"].shape[1])
+    least, most = ranges_by_column(problem, columns, data["A"].shape[1])
     least[columns[cone.unknowns.id]] = 0.0
     most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
     least, most = ranges_within_cones(
@@ -305,7 +305,7 @@ def is_unnamed(variable: cp.Variable) -> bool:
     return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
 
 
-def _ranges(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+def ranges_by_column(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
     """The ranges of variables by column, from their attributes."""
     least, most = np.full(size, -np.inf), np.full(size, np.inf)
     for variable in problem.variables():
@@ -339,7 +339,7 @@ def _aim(
     return aim
 
 
-def _cone_form(
+def cone_form(
     problem: cp.Problem | Posed, unknowns: cp.Variable | None, compiled: Compiled | None = None
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
@@ -681,7 +681,7 @@ def _compiled_conditions(
     if not conditions:
         return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), (), np.zeros(0)
     problem = Posed(cp.Minimize(0), conditions)
-    form = _cone_form(problem, cone.unknowns)
+    form = cone_form(problem, cone.unknowns)
     if form is None:
         return None
     data, columns = form[0].data, form[1]
@@ -695,7 +695,7 @@ def _compiled_conditions(
     dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), *curved)
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
-    least, most = _ranges(problem, columns, a.shape[1])
+    least, most = ranges_by_column(problem, columns, a.shape[1])
     least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
     least, most = ranges_within_cones(Entries.of(a), right, dims, least, most)
     reach = np.maximum(np.abs(least), np.abs(most))[others]

@@ -15,18 +15,19 @@ docs/methods/cone.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.algebra import Slope
 from fairopt.blocks.written_values import errors_of
-from fairopt.proof.conic import conic_excess
-from fairopt.runtime.arrays import Float
-from fairopt.runtime.lazy import cp
+from fairopt.proof.conic import REACH, ConeProgram, cone_form, points_of, ranges_by_column
+from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import CompiledHere, Posed
 
 
 def slope_of(
@@ -45,21 +46,21 @@ def slope_of(
     """
     # conditions on x alone say nothing of f, and those that hold at x need not hold at 2 x
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
+    written = cone_form(Posed(cp.Maximize(form), some), unknowns)
+    if written is None or not isinstance(written[0], CompiledHere):
+        return Slope(0.0, 0.0)
+    fixed = _Fixed(*written, unknowns)
 
     def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:
         """The tangent of f at a point, and the value there at variables that are ``best`` or the solver's."""
-        problem = cp.Problem(cp.Maximize(form), [unknowns == where, *some])
-        known = any(status in solvers.SOLVED for status in solvers.statuses(problem))
-        slopes, duals = problem.constraints[0].dual_value, [one.dual_value for one in some]
-        if not known or form.value is None or slopes is None or any(dual is None for dual in duals):
+        found = fixed.tangent(np.ravel(where, order="F"))
+        if found is None or form.value is None:
             return _Tangent(-np.inf, np.inf, 0.0, np.inf)
         if best is not None:  # the answer states its own v, not those of the solve above
             best()
             unknowns.save_value(np.array(where))
-        value, hidden = float(form.value), sum(map(_hidden, some, duals))
-        above = form - cp.sum(cp.multiply(slopes, unknowns - where))
-        excess, _ = conic_excess(above, some, unknowns, np.ravel(where, order="F"), value)
-        return _Tangent(value, value + excess, float(np.sum(slopes * where)), hidden)
+        hidden = sum(_hidden(one, one.dual_value) for one in some)
+        return _Tangent(float(form.value), *found, hidden)
 
     with np.errstate(all="ignore"):
         here = tangent(at, restore)
@@ -85,6 +86,41 @@ def slope_of(
         restore()
         unknowns.save_value(np.array(at))
     return Slope(unit, 2.0 * here.hidden) if unit > 0 else Slope(0.0, 0.0)
+
+
+class _Fixed:
+    """``f(w) = max_v g(w, v)`` as a cone program ``min c'z + d, b - A z in K``, in which equations fix the unknowns."""
+
+    def __init__(self, compiled: CompiledHere, columns: Mapping[int, Indices], unknowns: cp.Variable) -> None:
+        self.compiled, self.at = compiled, columns[unknowns.id]
+        data, n = compiled.data, len(self.at)
+        self.ranges = ranges_by_column(compiled.problem, columns, len(data["c"]))
+        chosen = sp.csc_array((np.ones(n), (np.arange(n), self.at)), shape=(n, len(data["c"])))
+        dims = replace(data["dims"], zero=data["dims"].zero + n)
+        self.data = data | {"A": sp.csc_array(sp.vstack([chosen, data["A"]])), "dims": dims}
+
+    def tangent(self, where: Float) -> tuple[float, float] | None:
+        """``U`` and ``s x`` at unknowns x, with v and the multipliers of conditions left in these; None if not solved.
+
+        The multipliers y of the other rows are a dual point of ``min c'z + d + s (x - where)`` over x from 0 to
+        ``where``, which is compiled already.
+        """
+        compiled, n = self.compiled, len(where)
+        points = points_of(compiled, self.data | {"b": np.concatenate([where, compiled.data["b"]])})
+        if points is None:
+            return None
+        z, y, s = points[0], points[1][n:], points[1][:n]
+        compiled.leave(z, y)
+        least, most = (side.copy() for side in self.ranges)
+        least[self.at], most[self.at] = 0.0, where
+        program = ConeProgram.of(compiled, least, most)
+        c = program.c.copy()
+        c[self.at] += s
+        program = replace(program, c=c, offset=program.offset - float(s @ where))
+        others, reach = np.ones(len(z), dtype=bool), REACH * np.maximum(1.0, np.abs(z))
+        others[self.at] = False
+        bound = program.bound(program.repaired(y, others, others), -reach, reach)
+        return -bound.low, float(s @ where)
 
 
 class _Tangent(NamedTuple):

@@ -169,11 +169,9 @@ class Allocations:
             verdict += f" ({len(self.failures)} without an answer: see failures)"
         if left:
             verdict = f"{left} not reached before the time limit, {verdict.replace('all', 'all others')}"
-        alone = (
-            f", {int(self.one_by_one.sum())} one by one"
-            if self.one_by_one.sum() > 0 and self.method != ONE_BY_ONE
-            else ""
-        )
+        together = self.method != ONE_BY_ONE
+        by, again = f"by {self.method}" if together else self.method, int(self.one_by_one.sum())
+        alone = f", {again} one by one" if together and again else ""
         return (
             f"<Allocations of {size} instance{'s' * (size != 1)} ({n} user{'s' * (n != 1)} x {m} "
             f"resource{'s' * (m != 1)}) by {name}: {verdict}, "

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
+from fairopt.proof import slopes
 from fairopt.proof.slopes import slope_of
-from fairopt.solve.form import solvers
 
 AT = np.array([1.0, 2.0])
-STATUSES = solvers.statuses
+POINTS = slopes.points_of
 
 
 def unit_of(constant: float, peak: float = np.inf) -> float:
@@ -41,17 +40,17 @@ def test_beside_more_tasks_than_count_the_unit_is_the_change_of_the_objective(pe
 def test_wrong_multipliers_of_a_solver_make_no_larger_unit(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At constants of 1e13 they were 1,000 times the value, which certified an answer that was worse by a sixth."""
 
-    def spoilt(problem: Any) -> Iterator[str]:
-        for status in STATUSES(problem):
-            problem.constraints[0].save_dual_value(factor * problem.constraints[0].dual_value)
-            yield status
+    def spoilt(compiled: Any, data: Any) -> Any:
+        z, y = POINTS(compiled, data) or (np.zeros(0), np.zeros(0))
+        y[: len(AT)] *= factor
+        return z, y
 
-    monkeypatch.setattr(solvers, "statuses", spoilt)
+    monkeypatch.setattr(slopes, "points_of", spoilt)
     assert unit_of(2.0) <= 0.5 + 1e-6
 
 
 def test_without_an_answer_of_a_solver_there_is_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solvers, "statuses", lambda _: iter(["solver_error"]))
+    monkeypatch.setattr(slopes, "points_of", lambda *_: None)
     assert unit_of(0.0) == 0.0
 
 
@@ -69,14 +68,12 @@ def test_a_value_above_the_bound_by_what_rows_are_broken_is_no_slope() -> None:
 def test_values_of_a_solver_that_break_rows_make_no_larger_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside constants of 1e14 they were 1.7e15 above, and multipliers counted a hundredth of that."""
 
-    def spoilt(problem: Any) -> Iterator[str]:
-        for status in STATUSES(problem):
-            for one in problem.constraints[1:]:
-                one.save_dual_value(0.01 * one.dual_value)
-            for own in problem.variables():
-                if own.ndim == 0:
-                    own.save_value(own.value + 10.0)
-            yield status
+    def spoilt(compiled: Any, data: Any) -> Any:
+        z, y = POINTS(compiled, data) or (np.zeros(0), np.zeros(0))
+        y[len(AT) :] *= 0.01
+        (own,) = (v for v in compiled.variables if v.ndim == 0)
+        z[compiled.starts[own.id]] += 10.0
+        return z, y
 
-    monkeypatch.setattr(solvers, "statuses", spoilt)
+    monkeypatch.setattr(slopes, "points_of", spoilt)
     assert unit_of(2.0) <= 0.5 + 1e-6

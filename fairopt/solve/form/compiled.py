@@ -352,13 +352,18 @@ class CompiledHere(Compiled):
                 status = settings.OPTIMAL_INACCURATE
         if status not in (*settings.SOLUTION_PRESENT, *settings.INF_OR_UNB):
             raise cp.error.SolverError(f"Solver '{self.solver}' failed.")
-        solved, x = status in settings.SOLUTION_PRESENT, np.asarray(x)
+        solved = status in settings.SOLUTION_PRESENT
+        self.leave(np.asarray(x) if solved else None, y if solved or len(y) else None)
+        return str(status)
+
+    def leave(self, x: Float | None, y: Float | None) -> None:
+        """Leave points of the cone form in the variables and dual values; None where there is no point."""
         for variable in self.variables:
             at = self.starts[variable.id]
-            value = x[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
+            value = None if x is None else x[at : at + variable.size].reshape(variable.shape, order="F")
             variable.save_value(None if value is None else variable.project(value))
         for c in self.problem.constraints:
-            some = y[self.rows[c.id]] if solved or len(y) else None
+            some = None if y is None else y[self.rows[c.id]]
             if some is None:
                 for dual in c.dual_variables:
                     dual.save_value(None)
@@ -368,7 +373,6 @@ class CompiledHere(Compiled):
                 c.save_dual_value(matrix_of(some, c.shape[0]))
             else:
                 c.save_dual_value(some.reshape(c.shape, order="F"))
-        return str(status)
 
 
 @cache

@@ -47,9 +47,9 @@ def slope_of(
     # conditions on x alone say nothing of f, and those that hold at x need not hold at 2 x
     some = [c for c in conditions if any(v.id != unknowns.id for v in c.variables())]
     written = cone_form(Posed(cp.Maximize(form), some), unknowns)
-    if written is None or not isinstance(written[0], CompiledHere):
+    if written is None or not isinstance(compiled := written[0], CompiledHere):
         return Slope(0.0, 0.0)
-    fixed = _Fixed(*written, unknowns)
+    fixed = _Fixed(compiled, written[1], unknowns)
 
     def tangent(where: Float, best: Callable[[], None] | None = None) -> _Tangent:
         """The tangent of f at a point, and the value there at variables that are ``best`` or the solver's."""

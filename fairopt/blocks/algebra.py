@@ -818,13 +818,25 @@ class Natural:
         with self.lock:
             if all(self._written(one).own == [] for _, one in objective._expressed()):
                 return None
-            at, values = point.tasks_by_server[self.pairs.user, self.pairs.server], point.own.known
-            key = id(objective), at.tobytes(), *(np.asarray(values[name]).tobytes() for name in sorted(values))
-            if key not in self.sloped:
-                if len(self.sloped) >= KEPT:
-                    self.sloped.clear()
-                self.sloped[key] = self.slopes(objective, at, values)
+            if (key := self._key(objective, point)) not in self.sloped:
+                at = point.tasks_by_server[self.pairs.user, self.pairs.server]
+                self.sloped[key] = self.slopes(objective, at, point.own.known)
             return self.sloped[key]
+
+    def set_slope(self, objective: Objective, point: Point, slope: Slope | None) -> None:
+        """Keep what is known of the slope at a point instead of proving it by programs; None to forget it."""
+        with self.lock:
+            if slope is None:
+                self.sloped.pop(self._key(objective, point), None)
+            else:
+                self.sloped[self._key(objective, point)] = slope
+
+    def _key(self, objective: Objective, point: Point) -> tuple[Any, ...]:
+        """A point and the objective, for `sloped`, in which there is room for one more."""
+        if len(self.sloped) >= KEPT:
+            self.sloped.clear()
+        at, values = point.tasks_by_server[self.pairs.user, self.pairs.server], point.own.known
+        return id(objective), at.tobytes(), *(np.asarray(values[name]).tobytes() for name in sorted(values))
 
     def _written(self, objective: Block) -> _Held:
         """An objective as it is kept here."""

@@ -329,6 +329,9 @@ class Written(Protocol):
     def slope(self, objective: Any, point: Point) -> Any:
         """The `Slope` of an objective with variables besides tasks; None for others."""
 
+    def set_slope(self, objective: Any, point: Point, slope: Any) -> None:
+        """Keep what is known of it, or forget it."""
+
 
 class Model(_WithVariables):
     """An instance as CVXPY expressions in one vector of unknowns, one per (user, server) pair.

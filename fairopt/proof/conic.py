@@ -59,10 +59,15 @@ RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "
 
 
 class ConicBound(NamedTuple):
-    """A bound on the optimum, and what it assumes, if anything."""
+    """A bound on the optimum, what it assumes, if anything, and the program, the dual point and the columns of unknowns
+    that it is of.
+    """
 
     value: float
     assumed: str
+    program: ConeProgram
+    y: Float
+    ours: Indices
 
 
 def assumption(names: Sequence[str]) -> str:
@@ -90,7 +95,7 @@ def conic_bound(
     unknowns: cp.Variable | None,
     top: Float,
     left: Left | None = None,
-    enough: Callable[[float], bool] | None = None,
+    enough: Callable[[ConicBound], bool] | None = None,
 ) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
@@ -118,12 +123,13 @@ def conic_bound(
 
     def bound(some: NDArray[np.bool_]) -> ConicBound:
         found = program.bound(program.repaired(y, some, others), -reach, reach)
-        return ConicBound(-found.low, assumption(_named(problem, columns, found.open)) if found.open.any() else "")
+        assumed = assumption(_named(problem, columns, found.open)) if found.open.any() else ""
+        return ConicBound(-found.low, assumed, program, found.y, ours)
 
     # balancing costs least squares and moves y: at first only for variables without a range to charge r at
     if left is not None and enough is not None:
         first = bound(others & ~program.bounded)
-        if not first.assumed and enough(first.value):
+        if not first.assumed and enough(first):
             return first
     return bound(others)
 
@@ -396,26 +402,11 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
 
 
 def conic_excess(
-    expression: cp.Expression,
-    constraints: Sequence[cp.Constraint],
-    unknowns: cp.Variable,
-    top: Float,
-    value: float,
-    left: Left | None = None,
-    enough: Callable[[float], bool] | None = None,
+    expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
-    """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes.
-
-    No smaller excess is searched for than is ``enough``.
-    """
-    if left is not None and not left.is_of(expression, constraints):
-        return np.inf, ""
-    problem = Posed(cp.Maximize(expression), constraints)
-    check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
-    proven = conic_bound(problem, unknowns, top, left, None if enough is None else lambda bound: enough(bound - value))
-    if proven is None or not np.isfinite(proven.value - value):
-        return np.inf, ""
-    return proven.value - value, proven.assumed
+    """The excess of a `conic_bound` by a second solve over a value, or infinity, and what it assumes."""
+    found = _finite_bound(expression, constraints, unknowns, top)
+    return (np.inf, "") if found is None else (found.value - value, found.assumed)
 
 
 def conic_gap(
@@ -424,19 +415,38 @@ def conic_gap(
     unknowns: cp.Variable,
     top: Float,
     value: float,
-    measured: Callable[[float], float],
+    measured: Callable[[float, ConicBound], float],
     left: Left | None = None,
 ) -> tuple[float, str]:
-    """The gap that ``measured`` makes of the `conic_excess`, and what it assumes.
+    """The gap that ``measured`` makes of the excess of a `conic_bound` over a value, and what it assumes.
 
-    A bound under an assumption which the point itself exceeds shows that the assumption does not hold: no gap is known.
+    No smaller excess is searched for than is `ENOUGH`. A bound under an assumption which the point itself exceeds shows
+    that the assumption does not hold: no gap is known.
     """
-    excess, assumed = conic_excess(
-        expression, constraints, unknowns, top, value, left, lambda excess: measured(excess) <= ENOUGH
+    found = _finite_bound(
+        expression, constraints, unknowns, top, left, lambda bound: measured(bound.value - value, bound) <= ENOUGH
     )
-    if excess == np.inf or (assumed and excess < 0 and not measured(-excess) <= GAP_TOLERANCE):
+    if found is None or not np.isfinite(excess := found.value - value):
         return np.inf, ""
-    return measured(excess), assumed
+    if found.assumed and excess < 0 and not measured(-excess, found) <= GAP_TOLERANCE:
+        return np.inf, ""
+    return measured(excess, found), found.assumed
+
+
+def _finite_bound(
+    expression: cp.Expression,
+    constraints: Sequence[cp.Constraint],
+    unknowns: cp.Variable,
+    top: Float,
+    left: Left | None = None,
+    enough: Callable[[ConicBound], bool] | None = None,
+) -> ConicBound | None:
+    """The `conic_bound` of an expression, by a second solve or by what a solver ``left`` of this program."""
+    if left is not None and not left.is_of(expression, constraints):
+        return None
+    check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
+    found = conic_bound(Posed(cp.Maximize(expression), constraints), unknowns, top, left, enough)
+    return found if found is not None and np.isfinite(found.value) else None
 
 
 @dataclass(frozen=True)

@@ -251,7 +251,7 @@ def _gap_by_conic_dual(
     unit = unit or 1.0
     scale = unit if isinstance(problem.objective, cp.Maximize) else -unit  # so that the value is about 1
     form, value = expression / scale, float(expression.value) / scale
-    return conic_gap(form, problem.constraints, variable, top, value, lambda excess: measured(excess * unit))
+    return conic_gap(form, problem.constraints, variable, top, value, lambda excess, _: measured(excess * unit))
 
 
 def _units(problem: cp.Problem, variable: cp.Variable, typical: Float, known: bool) -> tuple[float, float, float]:

@@ -62,7 +62,9 @@ def test_a_bound_below_what_is_judged_shows_that_its_assumption_fails(monkeypatc
     cone = ConeModel(program)
     cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints).solve("CLARABEL")
     evidence, tasks = solved.Solved.of(cone), cone.tasks()
-    monkeypatch.setattr(conic, "conic_excess", lambda *_: (excess, assumed))
+    at, none = float(cone.maximand[0].value), np.zeros(0)
+    found = conic.ConicBound(at + excess, assumed, None, none, none.astype(int))
+    monkeypatch.setattr(conic, "conic_bound", lambda *_: found)
     gap, why = solved._conic_gap(program, evidence, None, tasks, program.point(tasks))
     assert (gap, why) == (pytest.approx(expected[0], abs=1e-12), expected[1])  # the rounding of the value is charged
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
+import fairopt as fo
 from fairopt.proof import slopes
+from fairopt.proof.evidence import solved
 from fairopt.proof.slopes import slope_of
 
 AT = np.array([1.0, 2.0])
@@ -77,3 +80,70 @@ def test_values_of_a_solver_that_break_rows_make_no_larger_unit(monkeypatch: pyt
 
     monkeypatch.setattr(slopes, "points_of", spoilt)
     assert unit_of(2.0) <= 0.5 + 1e-6
+
+
+@dataclass(frozen=True, repr=False)
+class Weakest(fo.Objective):
+    """The sum of numbers that are at most each share and the mean."""
+
+    def expression(self, model: Any) -> cp.Expression:
+        s = model.share(fo.DominantShare())
+        v = model.variable(s.shape)
+        model.require("at most each", v <= s)
+        model.require("at most the mean", v <= cp.sum(s) / s.shape[0] + 1e3 - 1e3)
+        return cp.sum(v) + 0.1 * cp.sum(cp.sqrt(v + 1e-3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_multipliers_at_hand_prove_at_least_a_part_of_the_unit_and_no_more(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without solving: half of the slope, which is at most the fall to half of the tasks."""
+    seen: list[tuple[float, float]] = []
+    by_bound = solved.slope_by_bound
+
+    def compared(bound: Any, excess: float, conditions: Any, unknowns: cp.Variable) -> Any:
+        given = list(conditions)
+        values = [(v, v.value) for v in {v for c, _ in given for v in c.variables()}]
+
+        def restore() -> None:
+            for one, value in values:
+                one.save_value(value)
+
+        found = by_bound(bound, excess, given, unknowns)
+        form = model.maximand[0]
+        at = np.asarray(unknowns.value)
+        seen.append((found.unit, slope_of(form, [c for c, _ in given], unknowns, at, np.ones(len(at)), restore).unit))
+        return found
+
+    build = solved._conic_gap
+
+    def keep(program: Any, evidence: Any, *rest: Any) -> Any:
+        nonlocal model
+        model = evidence.written.model
+        return build(program, evidence, *rest)
+
+    model: Any = None
+    monkeypatch.setattr(solved, "slope_by_bound", compared)
+    monkeypatch.setattr(solved, "_conic_gap", keep)
+    demands = np.random.default_rng(seed).uniform(0.1, 1.0, (6, 2))
+    answer = fo.Policy(Weakest()).allocate(fo.Instance(demands, [3, 3]), solver="CLARABEL")
+    assert answer.certificate.ok and seen
+    for at_hand, exact in seen:
+        assert 0.4 * exact <= at_hand <= exact * (1 + 1e-6)
+
+
+def test_wrong_multipliers_of_a_bound_make_no_larger_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger multipliers of capacities raise the bound by as much as they promise."""
+    units: list[float] = []
+    by_bound = solved.slope_by_bound
+
+    def spoilt(bound: Any, excess: float, *rest: Any) -> Any:
+        raised = bound.program.b @ bound.y  # doubled multipliers bound by 2 b'y instead of b'y
+        units.append(by_bound(bound._replace(y=2 * bound.y), excess + abs(raised), *rest).unit)
+        return by_bound(bound, excess, *rest)
+
+    monkeypatch.setattr(solved, "slope_by_bound", spoilt)
+    demands = np.random.default_rng(1).uniform(0.1, 1.0, (6, 2))
+    answer = fo.Policy(Weakest()).allocate(fo.Instance(demands, [3, 3]), solver="CLARABEL")
+    assert units and max(units) <= answer.objective

@@ -80,7 +80,7 @@ class SolvedBundles(Evidence):
         blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
         top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
 
-        def relative(excess: float) -> float:
+        def relative(excess: float, _: object) -> float:
             if factor is None:  # of a transform, in units of its fall
                 return in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
             point = program.point(tasks, bundles)

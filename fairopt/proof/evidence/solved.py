@@ -21,14 +21,14 @@ a start for t. In files small programs get multipliers that support the tasks wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, Objective, in_units
+from fairopt.blocks.algebra import AtLeast, Objective, Slope, in_units
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
@@ -36,7 +36,7 @@ from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.proof import feasibility as conditions
-from fairopt.proof.conic import conic_gap
+from fairopt.proof.conic import ConicBound, conic_gap
 from fairopt.proof.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proof.entries import Named, price_entry
 from fairopt.proof.evidence.prices import Prices, natural_units
@@ -46,6 +46,7 @@ from fairopt.proof.feasibility import dual_values
 from fairopt.proof.lagrangian import Lagrangian, LinearRows, Multipliers
 from fairopt.proof.plane_bound import LEAST, LineLagrangian, PlaneOptimum, log_mean
 from fairopt.proof.proposal import Measured, Reader, as_numbers
+from fairopt.proof.slopes import slope_by_bound
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -54,6 +55,7 @@ from fairopt.solve.form.compiled import Left, values_kept
 from fairopt.solve.form.program import ConeModel, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
+PLAINLY = GAP_TOLERANCE / 10  # a gap after which nothing closer is looked for
 STEP = 1e-5  # relative, of finite differences along a ray
 IDLE = 1e-13  # of the largest price of a row: smaller ones are noise of interior points, on each of n(n - 1) rows
 
@@ -168,6 +170,10 @@ class Solved(PlaneOptimum):
         if self.unit is None or self.stands_in:
             return self.written.model.maximand
         return self.written.model.natural / self.unit, self.unit
+
+    def with_duals(self) -> Iterable[tuple[cp.Constraint, Any]]:
+        """The constraints of the cone program besides capacities, with their dual values."""
+        return zip(_conditions(self.written.model)[1:], (one.values for one in self.duals), strict=True)
 
     def applies(self, program: Program) -> bool:
         return self.program is program and not program.term.is_order
@@ -561,8 +567,8 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:
         proof = _conic_gap(program, evidence, None, tasks, point, left)
-    # the cone form spares the tangent if it leaves a tenth of the tolerance
-    if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
+    # the cone form spares the tangent if it leaves little
+    if not (by_cone and proof.plainly and proof.gap <= PLAINLY):
         fit = _fit(program, evidence, tasks, point)
         if fit is None:
             gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
@@ -632,12 +638,19 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
-    units = objective.units(point) if value is None else (np.nan, np.nan, 0.0)
 
-    def gap(excess: float) -> float:
-        if value is None:
-            return in_units(excess * per_form, *units)
-        return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
+    def gap(excess: float, bound: ConicBound) -> float:
+        if value is not None:
+            return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
+        if not alone and point.written is not None:  # the unit by the multipliers at hand, where that is enough
+            slope = slope_by_bound(bound, excess, evidence.with_duals(), cone.unknowns)
+            if slope.unit > 0:
+                point.written.set_slope(objective, point, Slope(slope.unit * per_form, slope.hidden * per_form))
+                small = in_units(excess * per_form, *objective.units(point))
+                if small <= PLAINLY:
+                    return small
+                point.written.set_slope(objective, point, None)
+        return in_units(excess * per_form, *objective.units(point))
 
     return Proved(*conic_gap(form, cone.all_constraints, cone.unknowns, top, at, gap, left))
 

@@ -203,8 +203,11 @@ def run(
                 status = _solve_data(compiled, solver, verbose, settings, again, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
-    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
-        # of CVXPY, or of solvers' bindings after numerical failures
+    except Exception as error:
+        # of CVXPY, or of solvers' bindings: numerical failures, and as classes of their own that a licence is missing
+        usual = cp.error.SolverError, ValueError, ArithmeticError, RuntimeError
+        if not isinstance(error, usual) and type(error).__module__.partition(".")[0] in ("builtins", "fairopt"):
+            raise
         words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
         if refuses(error):
             others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))

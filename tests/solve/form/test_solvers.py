@@ -129,3 +129,25 @@ def test_an_infeasible_problem_is_called_so_by_every_solver() -> None:
     for solver in solvers.chain(linear=True):
         problem = cp.Problem(cp.Maximize(x), [x <= 1, x >= 2])
         assert solvers.run(problem, solver).status.startswith("infeasible")
+
+
+class Licence(Exception):
+    """As of a solver's own bindings."""
+
+
+@pytest.mark.parametrize("error", [Licence("no licence was found\nat all"), KeyError("ours")])
+def test_what_a_solvers_bindings_raise_is_a_failure_of_the_solver_and_what_we_raise_is_not(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(solvers, "_solve_data", refuse)
+    x = cp.Variable(nonneg=True)
+    problem = cp.Problem(cp.Maximize(x), [x <= 1])
+    if isinstance(error, KeyError):
+        with pytest.raises(KeyError):
+            solvers.run(problem, "CLARABEL")
+    else:
+        found = solvers.run(problem, "CLARABEL")
+        assert (found.status, found.message) == ("solver_error", "Licence: no licence was found")

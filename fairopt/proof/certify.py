@@ -43,7 +43,7 @@ from fairopt.proof.ranges import ranges_within_cones
 from fairopt.proof.stated import Stated, flat
 from fairopt.proof.written_rows import in_rows, is_as_asked
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.clock import begin
+from fairopt.runtime.clock import begin, check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere, values_kept
@@ -265,7 +265,9 @@ class _Proof:
         """
         every, none = np.ones(len(program.c), dtype=bool), np.full(len(program.c), np.inf)
         box: tuple[Float, Float] | None = None
-        for some in (~every, ~program.bounded, every):
+        masks = ~every, ~program.bounded, every
+        for some in (one for k, one in enumerate(masks) if not k or (one != masks[k - 1]).any()):
+            check("the proof's bound")
             found = program.bound(program.repaired(y, some, every), -none, none)
             if found.open.any():
                 box = box or self.box(size, level)

@@ -52,6 +52,7 @@ REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples 
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanced
+HALVED = 0.5  # of what a dual point leaves: a step that leaves more is the last
 NEWTON = 10  # steps onto the boundaries of cones
 EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 0.1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
@@ -209,13 +210,15 @@ class ConeProgram:
 
     def bound(self, y: Float, low: Float, high: Float) -> DualBound:
         """The bound by a point of the dual cone; what has no proven range is charged between ``low`` and ``high``."""
-        free, c = self.free, self.c
+        c = self.c
         residual = c + self.transposed @ y
         rounding = TERM_ROUNDING * (np.abs(c) + self.sizes @ np.abs(y))
-        if free.any():  # exactly 0 costs nothing over any range; a usual sum that gives 0 may have rounded to it
-            of_free = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[free]), sp.csr_array(c[free, None])]))
-            exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
-            residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
+        # exactly 0 costs nothing over any range; a usual sum that gives 0 may have rounded to it, and only such
+        some = np.flatnonzero(self.free & (np.abs(residual) <= rounding))
+        if len(some):
+            both = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[some]), sp.csr_array(c[some, None])]))
+            exact = some[exact_sums(both, np.append(y, 1.0)) == 0.0]
+            residual[exact] = rounding[exact] = 0.0
         ends = residual - rounding, residual + rounding
         charge = charged_at(*ends, self.least, self.most)
         open_ = ~np.isfinite(charge)  # not where the sign of r leaves the known end of an open range
@@ -378,7 +381,9 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
     Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
-    exponential cones by multiples of themselves, on which exp(v / u) depends.
+    exponential cones by multiples of themselves, on which exp(v / u) depends. On the boundary |v| = u of a second-order
+    cone u follows from v (`_along`): of steps without that, moves into the cone undo a part, and 20 steps gained 10
+    times where 2 are as good as rounding allows.
     """
 
     def moved(y: Float) -> Float:
@@ -391,14 +396,39 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
         left = np.abs(residual).max(initial=0.0)
         if not left < least:  # also NaN
             break
+        is_slow = left > HALVED * least
         best, least = y, left
-        if left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
+        if is_slow or left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
             break
         check("the proof by CLARABEL (its dual point)")
         unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
-        step = minimum_norm(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
-        y = moved(y - unit * step)
+        along = _along(y, unit, dims)
+        step = minimum_norm(sp.csr_array(on_others @ along), residual)
+        y = moved(y - along @ step)
     return best if least < np.inf else y
+
+
+def _along(y: Float, unit: Float, dims: Any) -> sp.csr_array:
+    """Steps of a dual point by those of its coordinates in units: on the boundaries of second-order cones, whose first
+    coordinate has no step of its own, along the tangent.
+    """
+    sizes = np.array(dims.soc, dtype=np.intp)
+    if not len(sizes):
+        return sp.csr_array(sp.diags_array(unit))
+    start = dims.zero + dims.nonneg
+    first = start + np.cumsum(sizes) - sizes
+    head = np.repeat(first, sizes)  # of each row
+    row = start + np.arange(len(head))
+    rest = row != head
+    row, head = row[rest], head[rest]
+    norm = np.sqrt(np.bincount(head - start, y[row] ** 2, int(sizes.sum()))[first - start])
+    on = np.zeros(len(y), dtype=bool)
+    on[first] = (norm > 0) & (y[first] - norm <= NEAR * y[first])
+    row, head, own = row[on[head]], head[on[head]], np.flatnonzero(~on)
+    slope = np.zeros(len(y))
+    slope[first] = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
+    value = np.append(unit[own], slope[head] * y[row] * unit[row])
+    return sp.csr_array((value, (np.append(own, head), np.append(own, row))), shape=(len(y), len(y)))
 
 
 def conic_excess(

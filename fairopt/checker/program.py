@@ -27,7 +27,7 @@ from .numbers import Fraction
 from .outcome import Clock, Fault, short
 
 EXTRA = 64  # bits that a dual point has beyond those of its numbers, for moves into the dual cone
-TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this
+TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this; a gap's unit too
 MOST = 1.7976931348623157e308  # the largest float
 KEYS = ("columns", "rows", "cost", "offset", "matrix", "right", "cones")
 CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
@@ -191,13 +191,15 @@ class Program:
     # -- points and directions ----------------------------------------------------------------------------------------
 
     def value(self, values: Sequence[float]) -> tuple[Fraction, Fraction]:
-        """``c'z + offset`` at a point, and the unit of gaps: the largest size of ``c'z`` and of its terms."""
+        """``c'z + offset`` at a point, and what the unit of gaps is at least: the size of ``c'z``, or a part of that of
+        its largest term.
+        """
         bits = bits_of(values)
         terms = [c * x for c, x in zip(self.cost, integers(values, bits))]
-        value, largest = (
-            Fraction(x, 1 << (self.bits + bits)) for x in (sum(terms), max(map(abs, [sum(terms), *terms])))
+        value, least = (
+            Fraction(x, d << (self.bits + bits)) for x, d in ((sum(terms), 1), (max(map(abs, terms), default=0), TYPICAL))
         )
-        return value + self.offset, largest
+        return value + self.offset, max(abs(value), least)
 
     def broken(self, values: Sequence[float], violation: Fraction) -> tuple[str, int] | None:
         """The first row, cone or column (by its place) that a point breaks by more than a ``violation`` of its size."""

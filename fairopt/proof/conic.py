@@ -48,6 +48,7 @@ from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed, matrix_of,
 from fairopt.solve.form.program import ConeModel
 from fairopt.solve.form.program_rows import BlockRows
 
+SOLVED = 1e-12  # the tolerance of another solve
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
@@ -226,7 +227,7 @@ class ConeProgram:
         value = -float(self.b @ y) - TERM_ROUNDING * float(np.abs(self.b * y).sum()) + float(charge.sum())
         return DualBound(value + self.offset, open_, y)
 
-    def repaired(self, y: Float, some: Bool, others: Bool) -> Float:
+    def repaired(self, y: Float, some: Bool, others: Bool, unit: Float | None = None) -> Float:
         """A point of the dual cone near y at which ``c + A'y`` vanishes on some columns, up to rounding.
 
         Rows without ``others`` take what is left of the rest where that costs less than their ranges (`_covered`).
@@ -235,7 +236,7 @@ class ConeProgram:
         at = into_dual_cone(self.curves.at(y), self.dims)
         if some.any():
             aim = _aim(self.given, c, transposed, sizes @ np.abs(y), self.least, self.most, y)
-            at = _balanced(y, (c - aim)[some], transposed[some], self.dims, self.curves)
+            at = _balanced(y, (c - aim)[some], transposed[some], self.dims, self.curves, unit)
         # the last step that moves multipliers of free variables: `_covered` raises rows that have none of these
         at = cancelled(at, c, transposed, self.free, linear)
         costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
@@ -377,7 +378,14 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
         return None
 
 
-def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
+def _balanced(
+    y: Float,
+    c: Float,
+    on_others: sp.csr_array,
+    dims: Any,
+    curves: Curves | None = None,
+    unit: Float | None = None,
+) -> Float:
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
     Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
@@ -401,7 +409,8 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
         if is_slow or left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
             break
         check("the proof by CLARABEL (its dual point)")
-        unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
+        if step is not None or unit is None:
+            unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
         along = _along(y, unit, dims)
         step = minimum_norm(sp.csr_array(on_others @ along), residual)
         y = moved(y - along @ step)
@@ -742,9 +751,11 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def points_of(compiled: Compiled, data: dict[str, Any] | None = None) -> tuple[Float, Float] | None:
+def points_of(
+    compiled: Compiled, data: dict[str, Any] | None = None, tol: float = SOLVED
+) -> tuple[Float, Float] | None:
     """CLARABEL's primal and dual point, perhaps of other data; None if they are not finite or time ran out."""
-    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
+    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol), current(), compiled.solve
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
         if solvers.may_overrun("CLARABEL", compiled.entries):

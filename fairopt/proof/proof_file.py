@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief
-from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones, points_of
+from fairopt.proof.completed import completed
+from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import EPS, TERM_ROUNDING
-from fairopt.solve.form.compiled import CompiledHere, Cones
+from fairopt.solve.form.compiled import CompiledHere
 
 FORMAT = "fairopt.proof/1"
+TYPICAL = 1000  # of the largest term of the objective in the unit of gaps, as in the checker
 LEAST_SIZE = 1e-3  # of the largest number of a point: the least of a row's terms there
 MORE = 1.01  # times what is measured is claimed
 A_LITTLE = 1e-13  # and what rounding may hide of violations
@@ -46,7 +48,7 @@ def proof_file(
     """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
     order = _order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
-    at = None if point is None else completed(compiled, program, limits, point)
+    at = None if point is None else np.clip(completed(compiled, program, point)[0], *limits)
     y, radius = dual, None
     if status != "unbounded":
         costs = program.c if status == "optimal" else np.zeros(len(program.c))
@@ -88,45 +90,6 @@ def proof_file(
         "dual": (y if status == "unbounded" else y[order]).tolist(),
         "claims": claims,
     }
-
-
-def completed(compiled: CompiledHere, program: ConeProgram, limits: tuple[Float, Float], point: Float) -> Float:
-    """A point with the best values of the columns that are NaN, beside the others, as another solve finds them."""
-    open_ = np.isnan(point)
-    if not open_.any():
-        return point
-    matrix, known = sp.csc_array(program.transposed.T), np.where(open_, 0.0, point)
-    cones = cone_of_row(program.dims)
-    touched = np.unique(cones[np.unique(matrix[:, np.flatnonzero(open_)].indices)])
-    rows = np.flatnonzero(np.isin(cones, touched))
-    data = compiled.data | {
-        "A": sp.csc_array(matrix[rows][:, np.flatnonzero(open_)]),
-        "b": (program.b - matrix @ known)[rows],
-        "c": program.c[open_],
-        "dims": _part_of(program.dims, touched),
-    }
-    found = points_of(compiled, data) if len(rows) else None
-    out = known.copy()
-    out[open_] = 0.0 if found is None else found[0]
-    return np.clip(out, *limits)
-
-
-def _part_of(dims: Any, cones: Indices) -> Cones:
-    """Some cones of a program."""
-    ends = np.cumsum([dims.zero, dims.nonneg, len(dims.soc), len(dims.psd), dims.exp, len(dims.p3d)])
-    parts = [
-        cones[(cones >= end - n) & (cones < end)] - (end - n)
-        for end, n in zip(ends, np.diff(ends, prepend=0), strict=True)
-    ]
-    zero, nonneg, soc, psd, exp, p3d = parts
-    return Cones(
-        len(zero),
-        len(nonneg),
-        tuple(dims.soc[k] for k in soc),
-        len(exp),
-        tuple(dims.p3d[k] for k in p3d),
-        tuple(dims.psd[k] for k in psd),
-    )
 
 
 def _order(dims: Any) -> Indices:
@@ -258,7 +221,7 @@ def _claims(
     total, rounding = float(parts.sum()), TERM_ROUNDING * float(np.abs(parts).sum())
     low = total - rounding
     value = float(exact_sums(sp.csr_array(program.c[None]), point)[0])
-    unit = max(abs(value), float(np.abs(program.c * point).max(initial=0.0))) or abs(low)
+    unit = max(abs(value), abs(low), float(np.abs(program.c * point).max(initial=0.0)) / TYPICAL)
     distance = max(abs(value - low), abs(value - total - rounding))  # a point that breaks rows may be below both
     gap = distance / unit if distance > 0 else 0.0
     bound = low + offset - TERM_ROUNDING * (abs(low) + abs(offset))

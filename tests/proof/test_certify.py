@@ -120,14 +120,30 @@ def test_certifying_changes_nothing_of_the_problem(name: str) -> None:
     assert (first.bound, first.gap, first.ok) == (again.bound, again.gap, again.ok)
 
 
-@pytest.mark.parametrize("name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds"])
+@pytest.mark.parametrize("name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds", "matrix"])
 def test_the_users_own_dual_values_suffice_where_there_are_no_other_rows(name: str) -> None:
     assert not fo.certify(solved(name)[0]).solved_again
 
 
-@pytest.mark.parametrize("name", ["norm", "logistic", "power"])
-def test_rows_that_cvxpy_adds_take_another_solve(name: str) -> None:
-    assert fo.certify(solved(name)[0]).solved_again
+@pytest.mark.parametrize("name", ["quadratic", "norm", "logistic", "entropy", "power", "portfolio", "least squares"])
+def test_multipliers_of_rows_that_cvxpy_adds_follow_from_the_users_values(name: str) -> None:
+    proof = fo.certify(solved(name)[0])
+    assert proof.ok and not proof.solved_again
+
+
+def test_at_kinks_the_multipliers_of_both_sides_are_found() -> None:
+    x = variable(4)
+    problem = minimised(cp.sum_squares(ROWS @ x - RIGHT) + 6 * cp.norm1(x))
+    problem.solve(solver="CLARABEL")
+    assert (np.abs(x.value) < 1e-4).any()
+    proof = fo.certify(problem)
+    assert proof.ok and not proof.solved_again
+
+
+def test_without_dual_values_another_solve_is_taken() -> None:
+    problem, _ = solved("norm")
+    problem.constraints[0].dual_variables[0].save_value(None)
+    assert fo.certify(problem).solved_again
 
 
 def test_dual_values_of_cones_are_read_in_the_order_of_rows() -> None:

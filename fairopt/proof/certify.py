@@ -395,6 +395,8 @@ class _Proof:
     @cached_property
     def point(self) -> Float:
         """The user's values, with the best values of the columns that CVXPY added."""
+        if self.own is not None and self.own.point is not None:
+            return self.own.point
         at, *_ = completed(self.compiled, self.program, self.at)
         return np.clip(at, *self.stated.ranges_of(self.columns, len(at)))
 

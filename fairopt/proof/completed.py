@@ -76,7 +76,7 @@ def units(program: ConeProgram, point: Float, dual: Float, spare: float) -> Floa
     most, each = size.max(initial=0.0), spare / max(len(slack), 1)
     none = np.zeros(len(slack))
     out = CURVED * size
-    out[: at.start] = most
+    out[: at.start] = size[: at.start]
     out[at] = np.maximum(size[at], np.where(slack * most > each, np.divide(each, slack, none, where=slack > 0), most))
     return out
 

@@ -54,6 +54,7 @@ CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanced
 HALVED = 0.5  # of what a dual point leaves: a step that leaves more is the last
+ROOTS = 25  # rows of matrices whose steps are made by square roots: as a matrix these have 100,000 entries
 NEWTON = 10  # steps onto the boundaries of cones
 EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 0.1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
@@ -389,15 +390,16 @@ def _balanced(
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
     Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
-    exponential cones by multiples of themselves, on which exp(v / u) depends. On the boundary |v| = u of a second-order
-    cone u follows from v (`_along`): of steps without that, moves into the cone undo a part, and 20 steps gained 10
-    times where 2 are as good as rounding allows.
+    exponential cones by multiples of themselves, on which exp(v / u) depends. They go along the boundaries of cones
+    (`_along`): of others a move into the cone undoes a part, and 20 gained 10 times where 2 are as good as rounding
+    allows.
     """
 
     def moved(y: Float) -> Float:
         return into_dual_cone(y if curves is None else curves.at(y), dims)
 
     best, least, y, step = y, np.inf, moved(y), None
+    roots = unit is not None
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
@@ -411,32 +413,63 @@ def _balanced(
         check("the proof by CLARABEL (its dual point)")
         if step is not None or unit is None:
             unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
-        along = _along(y, unit, dims)
+        with np.errstate(all="ignore"):
+            along = _along(y, unit, dims, roots)
         step = minimum_norm(sp.csr_array(on_others @ along), residual)
         y = moved(y - along @ step)
     return best if least < np.inf else y
 
 
-def _along(y: Float, unit: Float, dims: Any) -> sp.csr_array:
-    """Steps of a dual point by those of its coordinates in units: on the boundaries of second-order cones, whose first
-    coordinate has no step of its own, along the tangent.
+def _along(y: Float, unit: Float, dims: Any, roots: bool) -> sp.csr_array:
+    """Steps of a dual point by those of its coordinates in units: on the boundary of a second-order, exponential or
+    power cone along the tangent, where one coordinate has no step of its own but follows from the others.
+
+    u = |v|;  w = -u exp(v / u - 1), u < 0;  |w| = (u / a)^a (v / (1 - a))^(1 - a).
+
+    With ``roots`` those of a semidefinite matrix Z of at most `ROOTS` rows are ``Z^(1/2) S Z^(1/2)``, and small S leave it
+    semidefinite. Near the optimum, where others do, least squares of these take 50 times as long.
     """
-    sizes = np.array(dims.soc, dtype=np.intp)
-    if not len(sizes):
-        return sp.csr_array(sp.diags_array(unit))
-    start = dims.zero + dims.nonneg
+    sizes, start = np.array(dims.soc, dtype=np.intp), dims.zero + dims.nonneg
     first = start + np.cumsum(sizes) - sizes
-    head = np.repeat(first, sizes)  # of each row
+    head = np.repeat(first, sizes)
     row = start + np.arange(len(head))
-    rest = row != head
-    row, head = row[rest], head[rest]
-    norm = np.sqrt(np.bincount(head - start, y[row] ** 2, int(sizes.sum()))[first - start])
+    row, head = row[row != head], head[row != head]
+    norm = np.sqrt(np.bincount(head - start, y[row] ** 2, len(row) + len(sizes)))[first - start]
+    slopes = y[row] / np.repeat(norm, sizes - 1)
     on = np.zeros(len(y), dtype=bool)
     on[first] = (norm > 0) & (y[first] - norm <= NEAR * y[first])
-    row, head, own = row[on[head]], head[on[head]], np.flatnonzero(~on)
-    slope = np.zeros(len(y))
-    slope[first] = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
-    value = np.append(unit[own], slope[head] * y[row] * unit[row])
+    rows, heads, every = [row[on[head]]], [head[on[head]]], [slopes[on[head]]]
+    start += int(sizes.sum())
+    for n in dims.psd:
+        part = np.arange(start, start + n * (n + 1) // 2)
+        start += len(part)
+        if roots and n <= ROOTS and y[part].any() and np.isfinite(y[part]).all():
+            values, vectors = np.linalg.eigh(matrix_of(y[part], n))
+            root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+            order, factors = triangle(n)
+            entries = sp.csr_array((factors, (np.arange(n * n), order)), shape=(n * n, len(part)))
+            scale = unit[part].max() / np.abs(y[part]).max()
+            on[part] = True
+            rows, heads = [*rows, np.tile(part, len(part))], [*heads, np.repeat(part, len(part))]
+            every.append((scale * (entries.T @ np.kron(root, root) @ entries)).ravel() / np.tile(unit[part], len(part)))
+    for count, powers in ((dims.exp, None), (len(dims.p3d), np.array(dims.p3d, dtype=float))):
+        u, v, w = y[start : start + 3 * count].reshape(-1, 3).T
+        if powers is None:
+            e = np.exp(np.minimum(v / u, 700.0) - 1.0)
+            most, of_u, of_v = -u * e, -e * (1.0 - v / u), -e
+            near = (u < 0) & (w - most <= NEAR * np.maximum(w, -u))
+        else:
+            most = (u / powers) ** powers * (v / (1.0 - powers)) ** (1.0 - powers)
+            of_u, of_v = powers * w / u, (1.0 - powers) * w / v
+            near = (u > 0) & (v > 0) & (most - np.abs(w) <= NEAR * np.maximum(u, v))
+        near &= np.isfinite(of_u) & np.isfinite(of_v)
+        at = start + 3 * np.flatnonzero(near)
+        on[at + 2] = True
+        rows, heads = [*rows, at, at + 1], [*heads, at + 2, at + 2]
+        every += [of_u[near], of_v[near]]
+        start += 3 * count
+    row, head, own = np.concatenate(rows), np.concatenate(heads), np.flatnonzero(~on)
+    value = np.append(unit[own], np.concatenate(every) * unit[row])
     return sp.csr_array((value, (np.append(own, head), np.append(own, row))), shape=(len(y), len(y)))
 
 

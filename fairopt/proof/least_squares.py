@@ -25,12 +25,13 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp, sparse_linalg
 
 FEW = 150  # equations whose products with each other are factorised as a dense matrix
+SOME, FULL = 1000, 0.1  # equations that are factorised so too if such a part of their entries is not 0
 SYMMETRIC = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 REFINED = 3  # solves with one factorisation, each of what the last one left: the shift and missing pivots leave 6e-2
 SHIFT = 1e-13  # of the products, so that equations that depend on others have a solution
 PRODUCTS = 2_000_000  # of entries in the same column: sparse products of more equations are not made
 CROWDED = 60  # entries of a column that is kept beside the products, since it alone would fill them
-STEPS = 2000  # of LSQR for one step of several: for 20,000 columns it took 80,000, or 25 s, for no better bound
+STEPS = 300  # of LSQR for one step of several: for 20,000 columns it took 80,000, or 25 s, for no better bound
 LEFT = 0.1  # of the right-hand side: what a solution by products may leave
 DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 
@@ -65,7 +66,8 @@ def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
     size[size == 0] = 1.0
     scaled = sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape)
     try:
-        solve = _dense(scaled) if matrix.shape[0] <= FEW else _by_sparse_products(scaled)
+        some = matrix.shape[0] <= FEW or (matrix.shape[0] <= SOME and matrix.nnz >= FULL * np.prod(matrix.shape))
+        solve = _dense(scaled) if some else _by_sparse_products(scaled)
     except (np.linalg.LinAlgError, RuntimeError):  # singular
         return None
     if solve is None:
@@ -85,7 +87,8 @@ def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
 
 def _dense(matrix: sp.csr_array) -> Callable[[Float], Float]:
     """What solves products of a few equations."""
-    products = (matrix @ matrix.T).toarray() + SHIFT * np.eye(matrix.shape[0])
+    full = matrix.toarray()
+    products = full @ full.T + SHIFT * np.eye(len(full))
     return lambda right: np.asarray(np.linalg.solve(products, right))
 
 

@@ -22,7 +22,7 @@ from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_co
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.lazy import sp
+from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import EPS, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere
 
@@ -66,8 +66,7 @@ def proof_file(
         claims = _claims(program, status, limits, radius, y, at, stated)
     matrix = sp.coo_array(program.transposed.T.tocsr()[order])
     cost = np.flatnonzero(program.c)
-    values = [f"{one.name()} = {brief(one.value)}" for one in stated.problem.parameters()]
-    text = "\nwith ".join([str(stated.problem), *values])
+    text = _text(stated.problem)
     return {
         "format": FORMAT,
         "version": sys.modules["fairopt"].__version__,
@@ -90,6 +89,18 @@ def proof_file(
         "dual": (y if status == "unbounded" else y[order]).tolist(),
         "claims": claims,
     }
+
+
+def _text(problem: cp.Problem) -> str:
+    """The problem as text, with a digest of its numbers, as CVXPY leaves out those of large matrices."""
+    lines = [f"{one.name()} = {brief(one.value)}" for one in problem.parameters()]
+    if numbers := [one.value for one in (*problem.constants(), *problem.parameters()) if one.size > 1]:
+        digest = hashlib.sha256()
+        for value in numbers:
+            dense = np.asarray(value.todense() if hasattr(value, "todense") else value, dtype="<f8")
+            digest.update(repr(dense.shape).encode() + dense.tobytes())
+        lines.append(f"numbers whose SHA-256 is {digest.hexdigest()}")
+    return "\nwith ".join([str(problem), *lines])
 
 
 def _order(dims: Any) -> Indices:

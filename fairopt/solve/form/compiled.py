@@ -205,7 +205,7 @@ class CompiledHere(Compiled):
         if not all(map(is_plain, out.variables)):
             return None
         written, inverse = out.in_cones(part)
-        written, ids = _of_plain_variables(written)
+        written, ids = _of_plain_variables(_in_three_dimensions(written, inverse))
         written, again = with_aggregates(written)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
@@ -406,6 +406,36 @@ def _to_cones() -> Any:
             return self.known[id(expr)][1]
 
     return ToCones
+
+
+def _in_three_dimensions(problem: cp.Problem, inverse: Any) -> cp.Problem:
+    """A problem with power cones of three numbers in place of larger ones, and CVXPY's inverse data changed with it.
+
+    With A_i = a_0 + ... + a_i and A_n = 1, ``w_0^a_0 ... w_n^a_n >= |z|`` holds for w >= 0 if and only if there are t with
+
+        t_(i-1)^(A_(i-1) / A_i)  w_i^(a_i / A_i)  >=  |t_i|,   i = 1, ..., n,   t_0 = w_0,  t_n = z.
+    """
+    large, conditions = cp.constraints.PowConeND, list[cp.Constraint]()
+    for one in problem.constraints:
+        if not isinstance(one, large):
+            conditions.append(one)
+            continue
+        (w, z), powers = one.args, np.asarray(one.alpha.value, dtype=float)
+        if powers.ndim == 1:
+            w, powers = cp.reshape(w, (w.size, 1), order="F"), powers[:, None]
+        w, powers = (w.T, powers.T) if one.axis == 1 else (w, powers)
+        if len(powers) < 2:  # CVXPY's own form, for which `made` gives None
+            return problem
+        between = cp.Variable((len(powers) - 2, powers.shape[1]))
+        sums = np.cumsum(powers, axis=0)
+        t = cp.vstack([w[:1], between]) if len(powers) > 2 else w[:1]
+        following = cp.vstack([between, cp.reshape(z, (1, z.size), order="F")]) if len(powers) > 2 else z
+        parts = [cp.vec(cp.reshape(part, sums[1:].shape, order="F"), order="F") for part in (t, w[1:], following)]
+        conditions.append(cp.PowCone3D(*parts, np.ravel(sums[:-1] / sums[1:], order="F")))
+        inverse.cons_id_map.update({k: conditions[-1].id for k, v in inverse.cons_id_map.items() if v == one.id})
+    if all(one is other for one, other in zip(conditions, problem.constraints, strict=True)):
+        return problem
+    return cp.Problem(problem.objective, conditions)
 
 
 def _of_plain_variables(problem: cp.Problem) -> tuple[cp.Problem, dict[int, int]]:

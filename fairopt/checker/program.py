@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from .cones import Cone, Exponential, Power, SecondOrder, Semidefinite
 from .instance import check_keys
@@ -31,6 +31,11 @@ TYPICAL = 1000  # a row's size is at least its largest coefficient times the lar
 MOST = 1.7976931348623157e308  # the largest float
 KEYS = ("columns", "rows", "cost", "offset", "matrix", "right", "cones")
 CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
+
+
+Ends = dict[int, tuple[Optional[Fraction], Optional[Fraction]]]  # of columns: the least and the most, by what rows say
+NO_ENDS = (None, None)
+ROUNDS = 20  # of ranges that follow from those of other columns
 
 
 class Range(NamedTuple):
@@ -143,11 +148,13 @@ class Program:
         self.clock.check()
         total = -sum(b * x for b, x in zip(self.right, y))
         charged = [k for k, x in enumerate(r) if x]
-        implied, within = (self._implied() if charged else {}), list[int]()
-        ends, unit = list[tuple[int, Fraction]](), 1
-        for k in charged:
-            sign = 1 if r[k] > 0 else -1
-            end, is_radius = self._end(k, sign, implied.get(k, (None, None))[sign < 0])
+        sign_of, implied = {k: 1 if r[k] > 0 else -1 for k in charged}, self._implied() if charged else {}
+        ends, unit, within = list[tuple[int, Fraction]](), 1, list[int]()
+        found = [self._end(k, sign, implied.get(k, NO_ENDS)[sign < 0]) for k, sign in sign_of.items()]
+        if any(end is None or is_radius for end, is_radius in found):
+            implied = self._by_several_rows(implied)
+        for k, sign in sign_of.items():
+            end, is_radius = self._end(k, sign, implied.get(k, NO_ENDS)[sign < 0])
             if end is None:
                 return k
             if is_radius:
@@ -168,15 +175,62 @@ class Program:
             return end, False
         return Fraction(-radius * sign), True
 
-    def _implied(self) -> dict[int, tuple[Fraction | None, Fraction | None]]:
-        """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""
-        entries = [0] * self.rows
-        for i in self.row:
-            entries[i] += 1
+    def _signed(self) -> list[bool]:
+        """The rows whose s_i is 0, or at least 0 in the cone."""
         signed = [i < self.linear for i in range(self.rows)]
         for start, cone in self.curved:
             for i in cone.signed:
                 signed[start + i] = True
+        return signed
+
+    def _by_several_rows(self, implied: Ends) -> Ends:
+        """Limits of columns that have none, by limits of the others of a row: what these leave at least of
+        b_i - sum_k a_k z_k >= 0. Repeated at most `ROUNDS` times, as some would fall for ever by halves.
+        """
+        none, rows = [(None, None)] * self.columns, dict[int, list[tuple[int, int]]]()
+        low: list[Fraction | None] = [end for end, _ in none]
+        high = low[:]
+        for k in range(self.columns):
+            for ends, stated, sign in ((low, self.range.least[k], 1), (high, self.range.most[k], -1)):
+                ends[k] = implied.get(k, NO_ENDS)[sign < 0]
+                if stated is not None and (ends[k] is None or ends[k] * sign < stated * sign):
+                    ends[k] = Fraction(stated)
+        for (i, k, a), signed in zip(zip(self.row, self.column, self.matrix), map(self._signed().__getitem__, self.row)):
+            if signed and a:
+                rows.setdefault(i, []).append((k, a))
+        for _ in range(ROUNDS):
+            self.clock.check()
+            changed = False
+            for i, entries in rows.items():
+                for sign in (1, -1)[: 1 + (i < self.zero)]:
+                    changed |= self._by_row(sign * self.right[i], [(k, sign * a) for k, a in entries], low, high)
+            if not changed:
+                break
+        return {k: (low[k], high[k]) for k in range(self.columns)}
+
+    @staticmethod
+    def _by_row(b: int, entries: list[tuple[int, int]], low: list[Any], high: list[Any]) -> bool:
+        """Limits that have none yet, by ``sum a z <= b``; whether there are any."""
+        total, without = Fraction(b), [k for k, a in entries if (low if a > 0 else high)[k] is None]
+        if len(without) > 1:
+            return False
+        some = [(k, a) for k, a in entries if (high if a > 0 else low)[k] is None and without in ([], [k])]
+        if not some:
+            return False
+        for k, a in entries:
+            total = total if k in without else total - (low if a > 0 else high)[k] * a
+        for k, a in some:
+            room = total if without else total + (low if a > 0 else high)[k] * a
+            down = room.n * (1 << EXTRA) // (room.d * abs(a))  # rounded down, and up for upper limits
+            (high if a > 0 else low)[k] = Fraction(down + 1 if a > 0 else -down - 1, 1 << EXTRA)
+        return True
+
+    def _implied(self) -> Ends:
+        """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""
+        entries = [0] * self.rows
+        for i in self.row:
+            entries[i] += 1
+        signed = self._signed()
         out = dict[int, tuple[Any, Any]]()
         for i, k, a in zip(self.row, self.column, self.matrix):
             if entries[i] == 1 and signed[i] and a:
@@ -206,13 +260,13 @@ class Program:
         bits = bits_of(values)
         z = integers(values, bits)
         largest = max(map(abs, z), default=0)
-        s, size, coefficient = [b << bits for b in self.right], [abs(b) << bits for b in self.right], [0] * self.rows
+        s, size, coefficient = [b << bits for b in self.right], [0] * self.rows, [0] * self.rows
         for i, j, a in zip(self.row, self.column, self.matrix):
             term = a * z[j]
             s[i] -= term
-            size[i] = max(size[i], abs(term))
+            size[i] += abs(term)
             coefficient[i] = max(coefficient[i], abs(a))
-        size = [max(one, a * largest // TYPICAL) for one, a in zip(size, coefficient)]
+        size = [max(one, abs(b) << bits, a * largest // TYPICAL) for one, b, a in zip(size, self.right, coefficient)]
         n, d = violation.as_integer_ratio()
         for i, x in enumerate(s[: self.linear]):
             if (x < 0 or (x and i < self.zero)) and abs(x) * d > n * size[i]:

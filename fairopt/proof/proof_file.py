@@ -2,7 +2,7 @@
 
 The claims of a file concern its own program only: the value ``c'z + offset`` at its point, and the ranges that it
 states or that rows with a single entry imply, which a checker finds in exact arithmetic. They are therefore computed
-again here, rounded outward. Where the ranges of columns follow from several rows or from the value of the answer, the
+again here, rounded outward. Where the ranges of columns follow from cones or from the value of the answer, the
 file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these,
 from one more solve.
 """
@@ -10,6 +10,7 @@ from one more solve.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from dataclasses import replace
 from typing import Any
@@ -22,16 +23,20 @@ from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_co
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import EPS, TERM_ROUNDING
+from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere
 
 FORMAT = "fairopt.proof/1"
 TYPICAL = 1000  # of the largest term of the objective in the unit of gaps, as in the checker
 LEAST_SIZE = 1e-3  # of the largest number of a point: the least of a row's terms there
+NOISE = GAP_TOLERANCE  # of the largest number of a point: by how much it may be beyond a limit
 MORE = 1.01  # times what is measured is claimed
 A_LITTLE = 1e-13  # and what rounding may hide of violations
 ALONG_MIDDLE = 3.0  # times what one row of an exponential or power cone is short of, all three mend it together
+ROUNDS = 20  # of ranges that follow from those of other columns, as in the checker
+WIDER = 1e-12  # of the terms of a row: what rounding may hide of such ranges
 INSIDE = 4 * EPS  # relative: by how much dual points are moved into curved cones
 
 
@@ -48,13 +53,16 @@ def proof_file(
     """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
     order = _order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
-    at = None if point is None else np.clip(completed(compiled, program, point)[0], *limits)
+    at = None if point is None else _to_ends(completed(compiled, program, point)[0], *_by_single_entries(program, *limits))
     y, radius = dual, None
     if status != "unbounded":
         costs = program.c if status == "optimal" else np.zeros(len(program.c))
         least, most = _by_single_entries(program, *limits)
         program_there = replace(program, c=costs, least=least, most=most)
         y = _inside(dual, program.dims)
+        if _needs_radius(program_there, y).any():
+            least, most = _by_several_rows(program, order, least, most)
+            program_there = replace(program_there, least=least, most=most)
         if (needs := _needs_radius(program_there, y)).any():
             y = cancelled(y, costs, program.transposed, needs, program.linear)
             needs = _needs_radius(program_there, y)
@@ -89,6 +97,12 @@ def proof_file(
         "dual": (y if status == "unbounded" else y[order]).tolist(),
         "claims": claims,
     }
+
+
+def _to_ends(point: Float, least: Float, most: Float) -> Float:
+    """The point with what is beyond limits by a solver's noise at these; what is beyond by more stays, and is claimed."""
+    nearest = np.clip(point, least, most)
+    return np.where(np.abs(nearest - point) <= NOISE * np.abs(point).max(initial=0.0), nearest, point)
 
 
 def _text(problem: cp.Problem) -> str:
@@ -192,6 +206,40 @@ def _by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple
     return least, most
 
 
+def _by_several_rows(program: ConeProgram, order: Indices, least: Float, most: Float) -> tuple[Float, Float]:
+    """Ranges where there are none, by those of other columns of a row, as the checker finds them, a little wider."""
+    entries, right = sp.csr_array(sp.csr_array(program.transposed.T)[order]), program.b[order].tolist()
+    equal, signed = program.dims.zero, _positive_rows(program.dims)[order]
+    low, high = least.tolist(), most.tolist()
+    rows = list[tuple[float, list[tuple[int, float]]]]()
+    for i in np.flatnonzero(signed | (np.arange(len(signed)) < equal)).tolist():
+        part = slice(*entries.indptr[i : i + 2])
+        row = [(k, a) for k, a in zip(entries.indices[part].tolist(), entries.data[part].tolist(), strict=True) if a]
+        rows.append((right[i], row))
+        if i < equal:
+            rows.append((-right[i], [(k, -a) for k, a in row]))
+    for _ in range(ROUNDS):
+        check()
+        changed = False
+        for b, row in rows:
+            ends = [low[k] if a > 0 else -high[k] for k, a in row]
+            without = sum(end == -math.inf for end in ends)
+            if without > 1:
+                continue
+            parts = [abs(a) * end for (_, a), end in zip(row, ends, strict=True)]
+            for (k, a), end, part in zip(row, ends, parts, strict=True):
+                if (high[k] < math.inf if a > 0 else low[k] > -math.inf) or (without and end > -math.inf):
+                    continue
+                others = [one for one in parts if one is not part]
+                room = (b - math.fsum(others) + WIDER * (abs(b) + math.fsum(map(abs, others)))) / abs(a)
+                if math.isfinite(room):
+                    changed = True
+                    (high if a > 0 else low)[k] = room if a > 0 else -room
+        if not changed:
+            break
+    return np.array(low), np.array(high)
+
+
 def _residual(program: ConeProgram, y: Float) -> Float:
     """``c + A'y``, rounded once."""
     columns = sp.csr_array(program.transposed)
@@ -245,8 +293,8 @@ def violation_of(program: ConeProgram, limits: tuple[Float, Float], point: Float
     """
     entries, dims = program.entries, program.dims
     slack = program.b - program.transposed.T @ point
-    size = np.abs(program.b)
-    np.maximum.at(size, entries.row, np.abs(entries.factor * point[entries.column]))
+    size = np.bincount(entries.row, np.abs(entries.factor * point[entries.column]), entries.n) * (1.0 - TERM_ROUNDING)
+    size = np.maximum(size, np.abs(program.b))
     np.maximum.at(size, entries.row, LEAST_SIZE * np.abs(entries.factor) * np.abs(point).max(initial=0.0))
     cones = cone_of_row(dims)
     of_cone = np.zeros(cones.max(initial=-1) + 1)

@@ -37,6 +37,7 @@ from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
 from fairopt.proof.completed import completed, units
 from fairopt.proof.conic import (
+    SOLVED,
     ConeProgram,
     DualBound,
     cone_of_row,
@@ -67,6 +68,7 @@ STRAIGHT = 1e-10  # of the terms: what a proof of infeasibility may leave of a c
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 NEAR = 1e-3  # of the largest terms: what a solver's ray may leave of a column
+LEAST = 1e-2  # of the largest multiplier: what each row has when other columns get their values
 SHORT = 0.3  # seconds for a certificate of what is known when the time is over
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
 NO_GAP = {"gap": math.nan, "distance": math.nan}
@@ -391,16 +393,25 @@ class _Proof:
         """The largest term of some columns in the objective at the answer."""
         if not (self.program.c[some] != 0).any():
             return 0.0
-        at = self.at if not np.isnan(self.at[some]).any() else self.point
+        at = self.at
+        if np.isnan(at[some]).any():
+            at = self.point if self.own is None or self.own.point is None else self.own.point
         return float(np.abs(self.program.c * at)[some].max(initial=0.0))
 
     @cached_property
     def point(self) -> Float:
         """The user's values, with the best values of the columns that CVXPY added."""
-        if self.own is not None and self.own.point is not None:
-            return self.own.point
-        at, *_ = completed(self.compiled, self.program, self.at)
-        return np.clip(at, *self.stated.ranges_of(self.columns, len(at)))
+        y = self.found[-1].y if self.found else np.zeros(len(self.program.b))
+        return completed(self.compiled, self.program, self.at, np.where(self.of_rows, y, np.nan), SOLVED, LEAST)[0]
+
+    @cached_property
+    def of_rows(self) -> Bool:
+        """The rows of the user's constraints and of bounds."""
+        ours = np.zeros(len(self.program.b), dtype=bool)
+        for one in (*self.stated.written, *self.stated.further.values()):
+            ours[self.compiled.rows[one.id]] = not isinstance(one, cp.constraints.PowConeND)
+        ours[self.of_bounds] = True
+        return ours
 
     def is_near(self, low: float) -> bool:
         """Whether a bound is as near to the value as is asked."""
@@ -564,6 +575,7 @@ class _Proof:
         with quiet():
             box = self.box(self.sizes(None), self.level(None))
             program = replace(self.program, offset=self.compiled.offset)
+            point = self.point if point is not None and np.isnan(point).any() else point
             return proof_file(self.stated, self.compiled, program, box, status, point, dual, name)
 
     def level(self, z: Float | None) -> float | None:

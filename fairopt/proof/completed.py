@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.proof.conic import SOLVED, ConeProgram, cone_of_row, points_of
+from fairopt.proof.conic import ConeProgram, cone_of_row, points_of
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.solve.form.compiled import CompiledHere, Cones
@@ -29,23 +29,23 @@ CURVED = 1e-3  # of the size of multipliers of curved cones: their unit
 
 
 def completed(
-    compiled: CompiledHere, program: ConeProgram, point: Float, dual: Float | None = None
+    compiled: CompiledHere, program: ConeProgram, point: Float, dual: Float, tol: float = LOOSE, least: float = 0.0
 ) -> tuple[Float, Float | None]:
     """A point with the best values of the columns that are NaN, and a dual point with the multipliers of the rows that
     are NaN and have such columns.
 
-    Without a dual point all rows stay, and the columns are as good as the solver finds them. Without a solution the
-    columns are 0, and there is no dual point.
+    Rows with multipliers need not hold: a solver breaks them a little, and no point would satisfy them. Of inequalities
+    these are at least a part, ``least``, of the largest, since a column that only rows with slack hold may have any
+    value. Without a solution the columns are 0, and there is no dual point.
     """
     open_ = np.isnan(point)
     if not open_.any():
         return point, dual
-    matrix, out = sp.csc_array(program.transposed.T), np.where(open_, 0.0, point)
-    known = np.zeros(len(program.b)) if dual is None else np.nan_to_num(dual)
-    costs = program.c + program.transposed @ known
-    ours = matrix[:, np.flatnonzero(open_)]
-    some = np.bincount(ours.indices, minlength=len(known)) > 0
-    some &= True if dual is None else np.isnan(dual)
+    matrix, out, known = sp.csc_array(program.transposed.T), np.where(open_, 0.0, point), np.nan_to_num(dual)
+    at, least = program.linear, least * max(np.abs(known).max(initial=0.0), np.abs(program.c).max(initial=0.0))
+    known[at] = np.where(np.isnan(dual[at]), 0.0, np.maximum(known[at], least))
+    costs, ours = program.c + program.transposed @ known, matrix[:, np.flatnonzero(open_)]
+    some = (np.bincount(ours.indices, minlength=len(known)) > 0) & np.isnan(dual)
     cones = cone_of_row(program.dims)
     touched = np.unique(cones[some])
     rows = np.flatnonzero(np.isin(cones, touched))
@@ -55,13 +55,11 @@ def completed(
         "c": costs[open_],
         "dims": part_of(program.dims, touched),
     }
-    found = points_of(compiled, data, SOLVED if dual is None else LOOSE) if len(rows) else None
+    found = points_of(compiled, data, tol) if len(rows) else None
     if found is None:
         return out, None
-    out[open_] = found[0]
-    if dual is not None:
-        dual = dual.copy()
-        dual[rows] = found[1]
+    dual = dual.copy()
+    out[open_], dual[rows] = found
     return out, dual
 
 

@@ -3,8 +3,7 @@
 The claims of a file concern its own program only: the value ``c'z + offset`` at its point, and the ranges that it
 states or that rows with a single entry imply, which a checker finds in exact arithmetic. They are therefore computed
 again here, rounded outward. Where the ranges of columns follow from cones or from the value of the answer, the
-file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these,
-from one more solve.
+file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief
-from fairopt.proof.completed import completed
 from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
@@ -50,10 +48,10 @@ def proof_file(
     dual: Float,
     name: str | None,
 ) -> dict[str, Any]:
-    """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
+    """The file's data. ``point`` is None for an infeasible program; ``dual`` is y, or a direction."""
     order = _order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
-    at = None if point is None else _to_ends(completed(compiled, program, point)[0], *_by_single_entries(program, *limits))
+    at = None if point is None else _to_ends(point, *_by_single_entries(program, *limits))
     y, radius = dual, None
     if status != "unbounded":
         costs = program.c if status == "optimal" else np.zeros(len(program.c))
@@ -68,7 +66,7 @@ def proof_file(
             needs = _needs_radius(program_there, y)
         if needs.any():
             reach = np.maximum(np.abs(box[0]), np.abs(box[1]))
-            radius = np.where(needs, reach if at is None else np.maximum(reach, MORE * np.abs(at)), np.inf)
+            radius = np.where(needs, reach if at is None else np.maximum(reach, np.abs(at)), np.inf)
         claims = _claims(program_there, status, limits, radius, y, at, stated)
     else:
         claims = _claims(program, status, limits, radius, y, at, stated)

@@ -70,6 +70,7 @@ BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few
 NEAR = 1e-3  # of the largest terms: what a solver's ray may leave of a column
 LEAST = 1e-2  # of the largest multiplier: what each row has when other columns get their values
 SHORT = 0.3  # seconds for a certificate of what is known when the time is over
+NOISE = 1e-8  # of the largest multiplier: what a solver may leave of a ray
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
 NO_GAP = {"gap": math.nan, "distance": math.nan}
 NAMED = 3  # variables that an assumption names
@@ -620,7 +621,8 @@ class _Proof:
                     break  # an optimal dual point, where all columns have ranges
             return out
 
-        if not (found := proofs(y)):
+        few = np.where(np.abs(y) > NOISE * np.abs(y).max(initial=0.0), y, 0.0)  # cones may have their apex there
+        if not (found := proofs(y) or proofs(few)):
             return None
         best = min(found, key=lambda one: bool(one.open.any()))
         names = self.weights(best.y)

@@ -924,14 +924,16 @@ def _semidefinite(rows: Float, n: int) -> Float:
     Eigenvalues are found to a small multiple of n times the rounding of the largest (Golub and Van Loan 2013, section
     8.1), and the product that makes the matrix again errs by as much.
     """
-    matrix = matrix_of(rows, n)
-    if not np.isfinite(matrix).all():
+    moved = matrix_of(rows, n)
+    if not np.isfinite(moved).all():
         return rows
-    values, vectors = np.linalg.eigh(matrix)
+    some = np.flatnonzero(moved.any(axis=0))  # rows of zeros stay
+    part = np.ix_(some, some)
+    values, vectors = np.linalg.eigh(moved[part])
     margin = EIGEN_ROUNDING * n * EPS * np.abs(values).max(initial=0.0)
     if values.min(initial=np.inf) >= margin / 2:
         return rows
-    moved = (vectors * np.maximum(values, margin)) @ vectors.T
+    moved[part] = (vectors * np.maximum(values, margin)) @ vectors.T
     order, factors = triangle(n)
     return np.bincount(order, factors * moved.ravel(order="F")).astype(float)
 

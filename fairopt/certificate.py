@@ -253,7 +253,9 @@ class ProblemCertificate:
         if self.assumed and self._is_beyond:
             return "give ranges of variables by limits={variable: (low, high)}, as the answer is beyond those assumed"
         if self.gap > SMALL:
-            return f"solve with a tighter tolerance or in larger units, or, if {self.distance:.1e} is small, give an atol"
+            return (
+                f"solve with a tighter tolerance or in larger units, or, if {self.distance:.1e} is small, give an atol"
+            )
         return "solve with a tighter tolerance, in other units or by another solver, or give a larger tol"
 
     @property

@@ -187,16 +187,14 @@ class Program:
         """Limits of columns that have none, by limits of the others of a row: what these leave at least of
         b_i - sum_k a_k z_k >= 0. Repeated at most `ROUNDS` times, as some would fall for ever by halves.
         """
-        none, rows = [(None, None)] * self.columns, dict[int, list[tuple[int, int]]]()
-        low: list[Fraction | None] = [end for end, _ in none]
-        high = low[:]
-        for k in range(self.columns):
-            for ends, stated, sign in ((low, self.range.least[k], 1), (high, self.range.most[k], -1)):
-                ends[k] = implied.get(k, NO_ENDS)[sign < 0]
-                if stated is not None and (ends[k] is None or ends[k] * sign < stated * sign):
-                    ends[k] = Fraction(stated)
-        for (i, k, a), signed in zip(zip(self.row, self.column, self.matrix), map(self._signed().__getitem__, self.row)):
-            if signed and a:
+        low, high = list[Optional[Fraction]](), list[Optional[Fraction]]()
+        for k, (least, most) in enumerate(zip(self.range.least, self.range.most)):
+            below, above = implied.get(k, NO_ENDS)
+            low.append(below if least is None or (below is not None and below > least) else Fraction(least))
+            high.append(above if most is None or (above is not None and above < most) else Fraction(most))
+        signed, rows = self._signed(), dict[int, list[tuple[int, int]]]()
+        for i, k, a in zip(self.row, self.column, self.matrix):
+            if signed[i] and a:
                 rows.setdefault(i, []).append((k, a))
         for _ in range(ROUNDS):
             self.clock.check()
@@ -251,7 +249,8 @@ class Program:
         bits = bits_of(values)
         terms = [c * x for c, x in zip(self.cost, integers(values, bits))]
         value, least = (
-            Fraction(x, d << (self.bits + bits)) for x, d in ((sum(terms), 1), (max(map(abs, terms), default=0), TYPICAL))
+            Fraction(x, d << (self.bits + bits))
+            for x, d in ((sum(terms), 1), (max(map(abs, terms), default=0), TYPICAL))
         )
         return value + self.offset, max(abs(value), least)
 

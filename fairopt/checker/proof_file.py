@@ -144,10 +144,9 @@ def _optimal(file: ProofFile) -> tuple[Fraction, bool, str]:
     size = f"gap <= {rounded_up(at_least(gap))}" if gap else "gap 0"
     near = gap <= file.tolerances.tol or abs(value - low) <= file.tolerances.atol
     size = size if near else f"the dual point proves only a gap of {rounded_up(at_least(gap))}"
-    return gap, near, (
-        f"{file.within(bound)}{size} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at {side} "
-        f"{_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}"
-    )
+    values = f"the value is {_shown(value * file.sign)}, the optimum at {side} {_shown(low * file.sign)}"
+    statement = f"{file.within(bound)}{size} of {file.of()}: {values}{beyond * (value < low)}; {file.held()}"
+    return gap, near, statement
 
 
 def _infeasible(file: ProofFile) -> tuple[Fraction, bool, str]:

@@ -103,9 +103,7 @@ def verify(
     for path in paths or ():
         with working(str(path), verbose=False):
             path = path if upgrade is None else reading.upgrade(path, upgrade)
-            verifications[str(path)] = reading.verify(
-                path, instance, tol=tol, atol=atol, time_limit=time_limit
-            )
+            verifications[str(path)] = reading.verify(path, instance, tol=tol, atol=atol, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths or ()) > 1 else ""
             console_for().print(f"{name}{verifications[str(path)]}", markup=False, soft_wrap=True)

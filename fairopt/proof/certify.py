@@ -131,7 +131,7 @@ def certify(
     begun = time.perf_counter()
     given = {"radius": radius, "tol": tol} | ({} if time_limit is None else {"time_limit": time_limit})
     for name, number in given.items():
-        if not _is_number(number) or not 0 < number or (number == math.inf and name != "time_limit"):
+        if not _is_number(number) or not number > 0 or (number == math.inf and name != "time_limit"):
             raise InvalidProblem(f"{name} is {number!r}; give a number above 0")
     if atol is not None and (not _is_number(atol) or not 0 <= atol < math.inf):
         raise InvalidProblem(f"atol is {atol!r}; give a number from 0, or None")
@@ -200,8 +200,8 @@ class _Proof:
         made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False})
         if made is None:
             raise SolverUnavailable(
-                "the problem has cones besides linear, second-order, semidefinite, exponential and power cones; write it "
-                "with these"
+                "the problem has cones besides linear, second-order, semidefinite, exponential and power cones; write "
+                "it with these"
             )
         if not is_as_asked(made):
             raise NotCertified("the rows that CVXPY compiled differ from the problem at a random point")
@@ -476,6 +476,7 @@ class _Proof:
             return self.optimal()
         check("the proof by CLARABEL (a second solve)")
         z, y = self.again or (None, None)
+        check()
         if z is None or y is None:
             return self.optimal()
         if not (self.stated.has_values and self.violation <= self.tol) and not self.are_optimal(z, y):
@@ -492,7 +493,7 @@ class _Proof:
 
     def keep(self, found: DualBound | None) -> None:
         """Keep a bound if it is the best so far."""
-        if found is not None:
+        if found is not None and np.isfinite(found.low):
             self.found.append(max([*self.found, found], key=self._order))
 
     @property
@@ -526,6 +527,7 @@ class _Proof:
         for at in self.near(self.program, start.dual, start.unit):
             near.append(at)
             found.append(self.program.bound(at, -none, none))
+            self.keep(found[-1])
             if self.is_enough(found[-1]):
                 return found[-1]
         if all(one.open.any() for one in found):

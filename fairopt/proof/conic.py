@@ -408,7 +408,9 @@ def _balanced(
             break
         is_slow = left > HALVED * least
         best, least = y, left
-        if is_slow or left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
+        if (
+            is_slow or left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size
+        ):  # bounds charge as much for rounding
             break
         check("the proof by CLARABEL (its dual point)")
         if step is not None or unit is None:
@@ -426,8 +428,8 @@ def _along(y: Float, unit: Float, dims: Any, roots: bool) -> sp.csr_array:
 
     u = |v|;  w = -u exp(v / u - 1), u < 0;  |w| = (u / a)^a (v / (1 - a))^(1 - a).
 
-    With ``roots`` those of a semidefinite matrix Z of at most `ROOTS` rows are ``Z^(1/2) S Z^(1/2)``, and small S leave it
-    semidefinite. Near the optimum, where others do, least squares of these take 50 times as long.
+    With ``roots`` those of a semidefinite matrix Z of at most `ROOTS` rows are ``Z^(1/2) S Z^(1/2)``, and small S leave
+    it semidefinite. Near the optimum, where others do, least squares of these take 50 times as long.
     """
     sizes, start = np.array(dims.soc, dtype=np.intp), dims.zero + dims.nonneg
     first = start + np.cumsum(sizes) - sizes

@@ -26,7 +26,11 @@ from fairopt.runtime.lazy import sp, sparse_linalg
 
 FEW = 150  # equations whose products with each other are factorised as a dense matrix
 SOME, FULL = 1000, 0.1  # equations that are factorised so too if such a part of their entries is not 0
-SYMMETRIC = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+SYMMETRIC: dict[str, Any] = {
+    "permc_spec": "MMD_AT_PLUS_A",
+    "diag_pivot_thresh": 0.0,
+    "options": {"SymmetricMode": True},
+}
 REFINED = 3  # solves with one factorisation, each of what the last one left: the shift and missing pivots leave 6e-2
 SHIFT = 1e-13  # of the products, so that equations that depend on others have a solution
 PRODUCTS = 2_000_000  # of entries in the same column: sparse products of more equations are not made

@@ -98,7 +98,7 @@ def proof_file(
 
 
 def _to_ends(point: Float, least: Float, most: Float) -> Float:
-    """The point with what is beyond limits by a solver's noise at these; what is beyond by more stays, and is claimed."""
+    """The point with what is beyond limits by a solver's noise moved to them; what is beyond by more is claimed."""
     nearest = np.clip(point, least, most)
     return np.where(np.abs(nearest - point) <= NOISE * np.abs(point).max(initial=0.0), nearest, point)
 

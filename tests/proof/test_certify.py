@@ -120,7 +120,9 @@ def test_certifying_changes_nothing_of_the_problem(name: str) -> None:
     assert (first.bound, first.gap, first.ok) == (again.bound, again.gap, again.ok)
 
 
-@pytest.mark.parametrize("name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds", "matrix"])
+@pytest.mark.parametrize(
+    "name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds", "matrix"]
+)
 def test_the_users_own_dual_values_suffice_where_there_are_no_other_rows(name: str) -> None:
     assert not fo.certify(solved(name)[0]).solved_again
 

@@ -411,7 +411,7 @@ def _to_cones() -> Any:
 def _in_three_dimensions(problem: cp.Problem, inverse: Any) -> cp.Problem:
     """A problem with power cones of three numbers in place of larger ones, and CVXPY's inverse data changed with it.
 
-    With A_i = a_0 + ... + a_i and A_n = 1, ``w_0^a_0 ... w_n^a_n >= |z|`` holds for w >= 0 if and only if there are t with
+    With A_i = a_0 + ... + a_i and A_n = 1, ``w_0^a_0 ... w_n^a_n >= |z|`` and w >= 0 if and only if there are t with
 
         t_(i-1)^(A_(i-1) / A_i)  w_i^(a_i / A_i)  >=  |t_i|,   i = 1, ..., n,   t_0 = w_0,  t_n = z.
     """

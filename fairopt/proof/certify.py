@@ -5,8 +5,8 @@ With the problem as a cone program ``min c'z + d, b - A z in K`` and any y of th
     c'z  >=  -b'y + sum_k min over the range of z_k of r_k z_k        for every feasible z         (Bound 7.3),
 
 so that a point is as good as its distance to the right side. Where y comes from decides how close that is, and nothing
-else: from the multipliers that the solver left on the user's constraints, if these are all rows there are, else from
-one more solve. A variable without a range is charged at ``radius`` times its size at the answer; the certificate then
+else: from the multipliers that the solver left on the user's constraints, with those of rows that CVXPY adds as they
+follow from these and the user's values (`completed`), else from one more solve. A variable without a range is charged at ``radius`` times its size at the answer; the certificate then
 speaks of points no further than this, and says so.
 
     infeasible:  the same with c = 0 and a right side above 0 (Farkas' lemma);

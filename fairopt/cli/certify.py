@@ -84,7 +84,7 @@ def as_data(proof: ProblemCertificate) -> dict[str, Any]:
     data = {one.name: getattr(proof, one.name) for one in fields(proof) if one.name != "file"}
     for name in ("violations", "weights"):
         data[name] = dict(data[name])
-    return {"ok": proof.ok, "statement": str(proof), **data}
+    return {"ok": proof.ok, "statement": str(proof), "next_step": proof.next_step, **data}
 
 
 def _problem(place: str) -> cp.Problem:

@@ -6,8 +6,8 @@ With the problem as a cone program ``min c'z + d, b - A z in K`` and any y of th
 
 so that a point is as good as its distance to the right side. Where y comes from decides how close that is, and nothing
 else: from the multipliers that the solver left on the user's constraints, with those of rows that CVXPY adds as they
-follow from these and the user's values (`completed`), else from one more solve. A variable without a range is charged at ``radius`` times its size at the answer; the certificate then
-speaks of points no further than this, and says so.
+follow from these and the user's values (`completed`), else from one more solve. A variable without a range is charged
+at ``radius`` times its size at the answer; the certificate then speaks of points no further than this, and says so.
 
     infeasible:  the same with c = 0 and a right side above 0 (Farkas' lemma);
     unbounded:   a feasible point and a direction d with -A d in K and c'd < 0.
@@ -471,7 +471,10 @@ class _Proof:
         if not self.program.c.any():  # any point is an optimum, and solvers leave noise
             self.keep(self.best(_Start(np.zeros(len(self.program.b)), None)))
         elif own is not None:
-            self.keep(self.best(own._replace(dual=self.with_bounds(self.program, own.dual))))
+            y = self.with_bounds(self.program, own.dual)
+            if own.unit is not None:  # a bound that the answer does not meet costs what it takes
+                y[self.of_bounds] = np.minimum(y[self.of_bounds], own.unit[self.of_bounds])
+            self.keep(self.best(own._replace(dual=y)))
         if self.suffices:
             return self.optimal()
         check("the proof by CLARABEL (a second solve)")

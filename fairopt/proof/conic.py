@@ -399,7 +399,7 @@ def _balanced(
         return into_dual_cone(y if curves is None else curves.at(y), dims)
 
     best, least, y, step = y, np.inf, moved(y), None
-    roots = unit is not None
+    roots, absolute = unit is not None, abs(on_others)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
@@ -408,9 +408,11 @@ def _balanced(
             break
         is_slow = left > HALVED * least
         best, least = y, left
-        if (
-            is_slow or left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size
-        ):  # bounds charge as much for rounding
+        enough = 1e-15 * size
+        if step is not None:  # as much as bounds charge for rounding, also that of long sums
+            terms = np.abs(c) + absolute @ np.abs(y)
+            enough = TERM_ROUNDING * max(2 * size, float(terms.max()))
+        if is_slow or left <= enough:
             break
         check("the proof by CLARABEL (its dual point)")
         if step is not None or unit is None:

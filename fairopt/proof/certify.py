@@ -471,10 +471,10 @@ class _Proof:
         if not self.program.c.any():  # any point is an optimum, and solvers leave noise
             self.keep(self.best(_Start(np.zeros(len(self.program.b)), None)))
         elif own is not None:
-            y = self.with_bounds(self.program, own.dual)
+            own = own._replace(dual=self.with_bounds(self.program, own.dual))
             if own.unit is not None:  # a bound that the answer does not meet costs what it takes
-                y[self.of_bounds] = np.minimum(y[self.of_bounds], own.unit[self.of_bounds])
-            self.keep(self.best(own._replace(dual=y)))
+                own.dual[self.of_bounds] = np.minimum(own.dual[self.of_bounds], own.unit[self.of_bounds])
+            self.keep(self.best(own))
         if self.suffices:
             return self.optimal()
         check("the proof by CLARABEL (a second solve)")

@@ -16,7 +16,7 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION
 
 __all__ = ["Certificate", "ProblemCertificate", "Try", "within_tolerance"]
 
-SMALL = 1e-2  # a gap above this may be that of an optimum near 0
+SMALL = 1e-2  # a gap above this may be that of an optimum near 0, or of assumed ranges
 STRICT = {"extra": "forbid", "strict": True}  # for reading files
 
 
@@ -250,11 +250,12 @@ class ProblemCertificate:
             return "give ranges of variables by limits={variable: (low, high)}, as no bound was found without"
         if self.relaxed:
             return "a gap of whole numbers may stay: give a larger tol, or add what excludes fractions"
-        if self.assumed and self._is_beyond:
-            return "give ranges of variables by limits={variable: (low, high)}, as the answer is beyond those assumed"
-        if self.gap > SMALL:
+        if self.assumed and (self._is_beyond or self.gap > SMALL):
+            return "solve with a tighter tolerance, or give ranges of variables by limits={variable: (low, high)}"
+        if self.gap > SMALL and abs(self.bound) <= self.distance:
             return (
-                f"solve with a tighter tolerance or in larger units, or, if {self.distance:.1e} is small, give an atol"
+                "solve with a tighter tolerance or in larger units, or, if the optimum is 0 and "
+                f"{self.distance:.1e} is as good, give it as atol"
             )
         return "solve with a tighter tolerance, in other units or by another solver, or give a larger tol"
 

@@ -514,7 +514,7 @@ def test_an_optimum_of_0_without_terms_is_certified_by_its_distance() -> None:
     problem = minimised(cp.norm1(x))
     x.value = [1e-9, 0.0]
     proof = fo.certify(problem)
-    assert not proof.ok and proof.gap == pytest.approx(1.0) and "give an atol" in proof.next_step
+    assert not proof.ok and proof.gap == pytest.approx(1.0) and "give it as atol" in proof.next_step
     proof = fo.certify(problem, atol=1e-8)
     assert proof.ok and proof.distance == pytest.approx(1e-9) and "within an atol of 1.0e-08" in str(proof)
     with pytest.raises(InvalidProblem, match="atol is -1"):

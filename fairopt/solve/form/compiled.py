@@ -335,7 +335,12 @@ class CompiledHere(Compiled):
         n, squares = len(data["c"]), data.get("P")
         upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
         settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
-        solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        try:
+            solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        except BaseException as error:  # a panic of its Rust code, as of eigenvalues that were not found
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise RuntimeError(f"CLARABEL: {error}") from None
         names = ("status", "obj_val", "solve_time", "iterations")
         rest = {name: getattr(solution, name) for name in names}
         return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)

@@ -73,6 +73,7 @@ SHORT = 0.3  # seconds for a certificate of what is known when the time is over
 NOISE = 1e-8  # of the largest multiplier: what a solver may leave of a ray
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
 NO_GAP = {"gap": math.nan, "distance": math.nan}
+MANY = 1e6  # entries that a variable for an aggregate has to save: it has no range, so that bounds assume one
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
 
@@ -197,7 +198,7 @@ class _Proof:
     @cached_property
     def compiled(self) -> CompiledHere:
         """The cone program's data, which are those of the problem at a random point."""
-        made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False})
+        made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False}, MANY)
         if made is None:
             raise SolverUnavailable(
                 "the problem has cones besides linear, second-order, semidefinite, exponential and power cones; write "

@@ -28,7 +28,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import PER_ENTRY, affine_entries, backend, parameters
-from fairopt.solve.form.aggregates import with_aggregates
+from fairopt.solve.form.aggregates import SAVED, with_aggregates
 from fairopt.solve.form.highs import solve_data
 from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
@@ -184,7 +184,9 @@ class CompiledHere(Compiled):
         self.bounds: slice | None = None  # the rows that are bounds of variables
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> CompiledHere | None:
+    def made(
+        cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any], saved: float = SAVED
+    ) -> CompiledHere | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot; `Late` if there is no time for it.
 
         A node that takes few numbers may become many entries: a mean that is repeated for each of n users has n * n.
@@ -206,7 +208,7 @@ class CompiledHere(Compiled):
             return None
         written, inverse = out.in_cones(part)
         written, ids = _of_plain_variables(_in_three_dimensions(written, inverse))
-        written, again = with_aggregates(written)
+        written, again = with_aggregates(written, saved)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
         if not all(map(is_plain, variables)) or None in parts:

@@ -764,3 +764,18 @@ def test_a_point_below_the_bound_by_rounding_has_a_file_that_is_proved(tmp_path:
     problem = minimised(cp.sum_squares(x), x[0] + x[1] == 1)
     x.value = [0.5 - 2e-14, 0.5 - 3e-14]
     assert fo.verify(fo.certify(problem).save(tmp_path / "proof.json")).ok
+
+
+def test_a_panic_of_the_solver_is_a_solve_without_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    class Panics:
+        def __init__(self, *_: Any) -> None: ...
+
+        def solve(self) -> None:
+            raise panic("Eigval error")
+
+    monkeypatch.setattr("clarabel.DefaultSolver", Panics)
+    x = variable(2)
+    proof = fo.certify(minimised(cp.norm(x), x >= 1))
+    assert not proof.ok and proof.bound == -np.inf

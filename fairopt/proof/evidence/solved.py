@@ -384,12 +384,13 @@ class Solved(PlaneOptimum):
         What only CVXPY can evaluate of a user's blocks stands beside them as a cone program (`as_written`), and the
         solver's own numbers as ``loaded``, for readers with the code of these blocks.
         """
-        natural = self._is_natural()
+        natural, known = self._is_natural(), program.objective.is_known
+        scaled = lagrangian_of(program, self, tasks) if known else None
         try:
-            if program.objective.is_known:
-                held = self._natural_entry(program, tasks, names, scaled := lagrangian_of(program, self, tasks))
+            if known:
+                held = self._natural_entry(program, tasks, names, scaled)
             else:
-                held, scaled = self._entry_of_own(program, tasks, names), None
+                held = self._entry_of_own(program, tasks, names)
             if natural and scaled is not None and "lines" not in held and is_small(program):
                 by_server = getattr(scaled.lagrangian, "reference", None) is not None
                 # what a reader may lose by rounding outwards, and by its own tangents, is left to it

@@ -52,8 +52,9 @@ class OwnProgram:
 
     ``ours`` are the columns of the unknowns, of ``scale`` tasks each, of pairs of ``users_servers``, which run at most
     ``most``; ``tasks`` are those of the answer. ``dropped`` are rows that others state, ``rows`` those of blocks, by
-    place and name. Dual values are ``per_dual`` natural units, and costs ``per_cost``, None if the objective is stated
-    otherwise; ``constant`` is what the costs leave out.
+    place and name, and ``aggregates`` the equations of variables that stand for sums of others, with the first columns
+    of these: dropped and kept rows may share them. Dual values are ``per_dual`` natural units, and costs ``per_cost``,
+    None if the objective is stated otherwise; ``constant`` is what the costs leave out.
     """
 
     data: Mapping[str, Any]
@@ -66,6 +67,7 @@ class OwnProgram:
     tasks: Float
     dropped: tuple[slice, ...]
     rows: tuple[tuple[Place, str, slice], ...]
+    aggregates: tuple[tuple[slice, int], ...]
     per_dual: float
     per_cost: float | None
     constant: float
@@ -93,7 +95,8 @@ class OwnProgram:
         }
         ends = np.append(np.zeros(n), least[n:]), np.append(self.most, most[n:])
         program, further = ConeProgram.of_data(data, constant, *ends), np.arange(len(columns)) >= n
-        y = program.repaired(dual[rows] * self.per_dual, further & ~program.bounded, further)
+        y = self._without_dropped(matrix, kept[cones], costs, dual * self.per_dual)[rows]
+        y = program.repaired(y, further & ~program.bounded, further)
         alone = by_single_entries(program, *ends)  # the checker knows fewer ranges before it searches
         y, needs = closed(replace(program, least=alone[0], most=alone[1]), y)
         broken = violation_of(program, (least, most), at) if with_point else 0.0
@@ -139,6 +142,7 @@ class OwnProgram:
         """
         dims, matrix = self.data["dims"], sp.coo_array(self.data["A"])
         cones, linear = cone_of_row(dims), dims.zero + dims.nonneg
+        stated = [cones[part] for part, _ in self.aggregates]
         kept, ours = np.ones(cones.max(initial=-1) + 1, dtype=bool), np.zeros(matrix.shape[1], dtype=bool)
         ours[self.ours] = True
         for part in self.dropped:
@@ -147,6 +151,8 @@ class OwnProgram:
         signs = alone[matrix.row] & (matrix.row >= dims.zero) & (matrix.row < linear) & ours[matrix.col]
         kept[cones[matrix.row[signs & (matrix.data < 0)]]] = False
         if self.per_cost is None:
+            for part, start in self.aggregates:  # which costs and others may share
+                ours[start : start + part.stop - part.start] = True
             some = ~ours[matrix.col]
             ends = cones[matrix.row[some]], len(kept) + matrix.col[some]
             size = len(kept) + matrix.shape[1]
@@ -154,7 +160,21 @@ class OwnProgram:
             part_of_node = sp.csgraph.connected_components(links, directed=False)[1]
             with_costs = part_of_node[len(kept) :][~ours & (np.asarray(self.data["c"]) != 0)]
             kept &= ~np.isin(part_of_node[: len(kept)], with_costs)
+        for places in stated:
+            kept[places] = True
         return kept
+
+    def _without_dropped(self, matrix: Any, kept: Bool, costs: Float, dual: Float) -> Float:
+        """The dual point with the multipliers of equations of aggregates that leave nothing of these, without dropped
+        rows.
+        """
+        y, by_column = np.where(kept, dual, 0.0), sp.csr_array(matrix.T)
+        for part, start in self.aggregates:
+            columns = slice(start, start + part.stop - part.start)
+            y[part] = 0.0
+            own = by_column[columns][:, np.arange(part.start, part.stop)].diagonal()
+            y[part] = -(costs[columns] + by_column[columns] @ y) / own
+        return y
 
     def _ends(self, name: str, columns: Indices, none: float) -> Float:
         """Ends of the ranges of columns that are no rows; those of tasks follow from the instance."""

@@ -120,6 +120,26 @@ def test_that_a_tangent_stands_for_the_objective_is_said(name: str, tmp_path: Pa
     assert "taken to be below its tangent" in found.statement
 
 
+def of_mean(model: Any) -> Any:
+    mean = cp.sum(model.share(fo.DominantShare())) / 60
+    return cp.sum(cp.log(model.share(fo.DominantShare()) + mean))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.Policy(of_mean),
+        fo.Policy(of_mean, [lambda model: model.tasks <= 3 * cp.sum(model.tasks) / 60]),
+        fo.Policy(fo.AlphaFair(1), [lambda model: cp.abs(model.tasks - cp.sum(model.tasks) / 60) <= 0.1]),
+    ],
+    ids=["in an objective", "in rows and an objective", "in a constraint"],
+)
+def test_sums_that_are_used_many_times_are_proved(policy: fo.Policy, tmp_path: Path) -> None:
+    answer = policy.allocate(fo.datasets.log_uniform(60, 3, seed=2))
+    found = fo.verify(answer.save(tmp_path / "a.json"))
+    assert found.ok, str(found)
+
+
 def test_an_answer_holds_numbers_and_no_model(tmp_path: Path) -> None:
     answer = pickle.loads(pickle.dumps(PROGRAMS["expression"].allocate(POOL)))
     assert fo.verify(answer.save(tmp_path / "a.json")).ok

@@ -456,6 +456,7 @@ class Solved(PlaneOptimum):
                 tasks,
                 tuple(compiled.rows[one.id] for one in dropped),
                 tuple((place_of(names, program, one.block), one.name, compiled.rows[c.id]) for one, c in kept),
+                tuple(compiled.aggregates),
                 scale,
                 self.factor if own else None,
                 cone.constant,

@@ -175,7 +175,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     rows = guaranteed(cluster) + limited(cluster)
     for k, condition in enumerate(conditions):
         rows += impose(cluster, condition, k)
-    cluster.as_written.refuse_unused()
+    cluster.as_written.check_places(policy)
     faults = violations(cluster, data, rows) + cluster.as_written.faults()
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]

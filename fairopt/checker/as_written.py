@@ -135,6 +135,7 @@ class AsWritten:
             raise Fault("the text in as_written has another SHA-256 than the one stated beside it")
         self.rows = {place: self._rows(place, given, tasks, active) for place, given in held["rows"].items()}
         self.unused, self.parts = set(self.rows), list[Part]()
+        self.levels = list[str]()  # of fairopt's objectives that programs state
         floats_of = [[float(x) for x in row] for row in tasks]
         for entry in data.get("evidence") or ():
             if isinstance(entry, dict) and "written" in entry:
@@ -171,14 +172,24 @@ class AsWritten:
             return Rows()
         raise CannotCheck(f"{condition.text} is user-defined, and the file has neither its rows nor its program")
 
-    def refuse_unused(self) -> None:
-        """`Fault` if rows are of no constraint of the user's."""
-        if self.unused:
-            raise Fault(f"rows are written of the constraint {min(self.unused)!r}, which is none of the user's")
+    def check_places(self, policy: Block) -> None:
+        """`Fault` if rows or programs are of nothing of the user's: what they add would be taken as given, unsaid."""
+        own, conditions = user_defined(policy), policy.given.get("constraints", [])
+        if self.unused or (self.parts and not own):
+            which = f"rows of the constraint {min(self.unused)!r}" if self.unused else "a program"
+            raise Fault(f"the file writes {which}, which is none of the user's")
+        for place in {place for part in self.parts for place in part.places if type(place) is int}:
+            if not 0 <= place < len(conditions):
+                raise Fault(f"a program as written has rows of the constraint {place}, which the policy lacks")
+            text = conditions[place].text
+            if text not in own and conditions[place].name != "AtLeast":
+                raise Fault(f"a program as written has rows of {short(text)}, which is one of fairopt's")
+            self.levels += [text] * (text not in own)
 
     def remark(self) -> str:
         """What was taken as given beside the programs, in words."""
-        return "".join(dict.fromkeys(part.remark() for part in self.parts))
+        levels = "".join(f", with {short(text)}" for text in dict.fromkeys(self.levels))
+        return levels + "".join(dict.fromkeys(part.remark() for part in self.parts))
 
     def faults(self) -> list[str]:
         """What points of programs break."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import tempfile
@@ -31,7 +32,7 @@ from fairopt.certificate import Certificate
 from fairopt.checker import answer as checker
 from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
-from fairopt.checker.policy import USER_SHARES
+from fairopt.checker.policy import PARAMETERS, USER_SHARES
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.exact.allocate import as_array, prove_again, read_tasks
 from fairopt.instance import Instance, entries_of
@@ -46,7 +47,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
 from fairopt.proof import gate
-from fairopt.proof.as_written import as_text, blocks_as_written, in_full
+from fairopt.proof.as_written import blocks_as_written, in_full
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.cluster.exact_hierarchy import is_filling
 from fairopt.solve.form.division import division
@@ -88,7 +89,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     allocation = replace(allocation, policy=in_built_in(given))
     data = {
         "format": FORMAT,
-        "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else as_text(allocation.policy),
+        "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else _as_text(allocation.policy),
         "objective": allocation.objective,
         "certificate": asdict(allocation.certificate),
         "instance": entries_of(allocation.instance),
@@ -132,6 +133,29 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     else:
         write_whole(path, lambda file: file.writelines(part.encode() for part in json_parts(data)))
     return path
+
+
+def _as_text(policy: Any) -> str:
+    """A policy as text that is read as what it is: users' blocks become quoted if their text is no Python, as of
+    functions, or would be read as a block of fairopt's of the same name.
+    """
+    text = repr(policy)
+    for block in (policy.objective, *policy.constraints) if hasattr(policy, "objective") else ():
+        for one in blocks_within(block):
+            own = repr(one)
+            taken = type(one).__name__ in PARAMETERS
+            if not is_ours(one) and not isinstance(one, Share) and (taken or not _is_python(own)):
+                text = text.replace(own, f"{'Own' * taken}{type(one).__name__}({own!r})")
+    return text
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is an expression of Python."""
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 @coefficients_cached()

@@ -16,7 +16,6 @@ dual point is moved into the dual cone until nothing is left of further variable
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
 from collections.abc import Mapping
@@ -224,26 +223,6 @@ def _line(allocation: Any, objective: Objective) -> dict[str, Any]:
         "point": tasks.tolist(),
         "dual": [],
     }
-
-
-def as_text(policy: Any) -> str:
-    """A policy as text that can be read as Python: blocks whose own text cannot, as of functions, become quoted."""
-    text = repr(policy)
-    for block in (policy.objective, *policy.constraints) if hasattr(policy, "objective") else ():
-        for one in blocks_within(block):
-            own = repr(one)
-            if not is_ours(one) and not isinstance(one, Share) and not _is_python(own):
-                text = text.replace(own, f"{type(one).__name__}({own!r})")
-    return text
-
-
-def _is_python(text: str) -> bool:
-    """Whether a text is an expression of Python."""
-    try:
-        ast.parse(text, mode="eval")
-    except SyntaxError:
-        return False
-    return True
 
 
 def blocks_as_written(policy: Any, instance: Instance) -> dict[str, Any]:

@@ -169,6 +169,38 @@ def test_blocks_whose_text_is_no_python_are_quoted(tmp_path: Path) -> None:
     assert fo.verify(file).ok and fo.Allocation.load(file, policy=policy).certificate.ok
 
 
+@dataclass(frozen=True, repr=False)
+class MaxTasks(fo.Constraint):
+    most: float
+
+    def constraints(self, model: Any) -> dict[str, Any]:
+        return {"most": cp.norm(model.tasks) <= self.most}
+
+
+def test_a_block_that_is_called_as_one_of_fairopts_is_not_taken_for_it(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.AlphaFair(1), [MaxTasks(3.0)])
+    file = policy.allocate(POOL).save(tmp_path / "a.json")
+    found = fo.verify(file)
+    assert found.ok and "OwnMaxTasks" in found.statement
+    assert isinstance(fo.Allocation.load(file).policy, str) and fo.Allocation.load(file, policy=policy).certificate.ok
+    data = json.loads(file.read_text())
+    for name in ("policy", "user_policy"):
+        data[name] = repr(policy)
+    file.write_text(json.dumps(data))
+    assert not fo.verify(file).ok
+
+
+def test_a_program_beside_blocks_of_fairopt_alone_is_refused(tmp_path: Path) -> None:
+    file = PROGRAMS["norm"].allocate(POOL).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    data["policy"] = "Policy(AlphaFair(1))"
+    file.write_text(json.dumps(data))
+    assert "none of the user's" in str(verify(file))
+    data["policy"] = "Policy(AlphaFair(1), constraints=[MaxTasks(5), Own()])"
+    file.write_text(json.dumps(data))
+    assert not verify(file).ok
+
+
 def test_levels_under_a_curve_and_first_tiers_are_not_said_to_be_proved(tmp_path: Path) -> None:
     for policy in (fo.DRF().with_constraints(Norm(0.5)), fo.Policy(fo.Objective.then(Saturating(), fo.Total()))):
         found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))

@@ -27,6 +27,7 @@ at which no feasible tasks can be better than a bound (`sums`). Wrong evidence w
 * `whole`: whole tasks
 * `exact`: exact answers
 * `proof_file`: files of `fo.certify(problem).save`: what they claim, and the sentence that says what is proved
+* `as_written`: users' blocks as a file writes them: linear rows, and cone programs in tasks
 * `program`: cone programs in exact arithmetic: the bound of a dual point, and whether a point is feasible
 * `cones`: curved cones: membership, and the way into the dual cone
 * `__main__`: the command ``python -m fairopt.checker ANSWER``, and the checker as one file

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import proof_file
+from .as_written import AsWritten, user_defined
 from .bundles import gap_of_bundles
 from .claims import check_objective, check_prices, stated_prices
 from .constraints import impose
@@ -47,6 +48,7 @@ FILE = (
     "ideals",
     "floors",
     "exact",
+    "as_written",
 )
 INSTANCE = (
     "users",
@@ -85,6 +87,7 @@ class Claim(NamedTuple):
     size: dict[str, int]
     digest: str
     given: tuple[str, ...]
+    own: tuple[str, ...] = ()  # blocks of which rows and programs are written
 
     @classmethod
     def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
@@ -98,12 +101,14 @@ class Claim(NamedTuple):
             "servers": int(sum(instance["counts"])),
             "resources": len(instance["resources"]),
         }
-        return cls(of, size, digest(instance), tuple(data.get("given") or ()))
+        own = () if policy is None or policy.name != "Policy" else tuple(user_defined(policy))
+        return cls(of, size, digest(instance), tuple(data.get("given") or ()), own)
 
-    def text(self, how: str = "") -> str:
-        """The claim in words, with ``how`` after the objective."""
+    def text(self, how: str = "", beside: str = "") -> str:
+        """The claim in words, with ``how`` after the objective, and what is taken as given ``beside`` programs."""
         sizes = ", ".join(f"{count:,} {what[: -1 if count == 1 else None]}" for what, count in self.size.items())
         assumed = f"; the coefficients of {', '.join(map(short, self.given))} are taken as given" if self.given else ""
+        assumed += f"; {', '.join(map(short, self.own))} as written in the file{beside}" if self.own else ""
         return f"{self.of}{how}, for {sizes} (SHA-256 {self.digest[:16]}){assumed}"
 
 
@@ -164,15 +169,22 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
         gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
         return gap, "", violations(cluster, data, [], exactly=True) + faults
+    cluster.as_written = AsWritten(data, cluster.tasks, cluster.open, cluster.clock)
+    if cluster.as_written.parts and data.get("placement") is not None:
+        raise CannotCheck("programs are written of divisible tasks, and these are whole")
     rows = guaranteed(cluster) + limited(cluster)
     for k, condition in enumerate(conditions):
         rows += impose(cluster, condition, k)
-    faults = violations(cluster, data, rows)
+    cluster.as_written.check_places(policy)
+    faults = violations(cluster, data, rows) + cluster.as_written.faults()
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
     if faults or (not cluster.active and data.get("placement") is None):
         if unknown := [
-            part.text for term in terms for part in (term, term.share.of_user) if part.name not in PARAMETERS
+            part.text
+            for term in terms
+            for part in (term, term.share.of_user)
+            if part.name not in PARAMETERS and not (part is term and cluster.as_written.parts)
         ]:
             raise CannotCheck(f"{short(unknown[0])} is user-defined, and its code is not in the file")
         return ZERO, "", faults
@@ -230,9 +242,10 @@ def verify(
 
     Notes
     -----
-    Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
-    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of
-    user-defined shares and bundle bases are taken as given. Capacities, limits and eligibility are always checked.
+    User-defined constraints and objectives are proved as the file writes them: as rows, cone programs or tangents;
+    that these are what their code means is not. Coefficients of user-defined shares and bundle bases are taken as
+    given. Not provable from a file are mechanisms other than `HDRF`, answers saved without evidence, and some
+    combinations of user-defined blocks; ``statement`` says so. Capacities, limits and eligibility are always checked.
 
     Examples
     --------
@@ -287,6 +300,8 @@ def _verified(path: str | Path, instance: Any, clock: Clock, tolerances: Toleran
                 gap, how, faults = prove(data, cluster, policy)
             if stated_prices(cluster, data) and policy is not None and policy.name == "HDRF" and not data.get("exact"):
                 left_out["prices"] = "the levels of a filling have no prices to compare with"
+            if data.get("as_written"):
+                left_out["as_written"] = "that rows and programs are what its text means; its SHA-256 is checked"
             if data.get("user_policy"):
                 left_out["user_policy"] = "its code is not in the file; what is proved is of the built-in blocks"
             left_out |= {key: "they are of blocks, and no part of the proof" for key in OF_BLOCKS if data.get(key)}
@@ -301,6 +316,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock, tolerances: Toleran
             again = Cluster(parsed(text), clock)
             faults = violations(again, data, (guaranteed(again) if again.floor_proofs else []) + limited(again))
         shown = math.inf if gap is None else at_least(gap)
+        beside = cluster.as_written.remark() if cluster.as_written is not None else ""
     except FileNotFoundError:
         raise
     except Late:
@@ -324,10 +340,10 @@ def _verified(path: str | Path, instance: Any, clock: Clock, tolerances: Toleran
         statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
         return Verification(True, shown, statement, (), *about, left_out)
     if gap is None or gap > tolerances.tol:
-        what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
+        what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how, beside)}"
         return Verification(False, shown, "not proved:", (what,), *about)
     gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"
-    statement = f"proved: {gap_is} of {claim.text(how)}"
+    statement = f"proved: {gap_is} of {claim.text(how, beside)}"
     return Verification(True, shown, statement, (), *about, left_out)
 
 

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from operator import mul
 from typing import Any
 
-from .numbers import UP, Fraction, log, power
+from .numbers import ONE, UP, Fraction, log, power
 
 FEW = 64  # the largest denominator of an exponent for which powers are compared in integers
 FAR = Decimal(2000)  # beyond e^2000 no dual point is moved, and below e^-2000 it is rounded up to that
 DIGITS = 60  # of the second factorisation, which takes 40 ms for an order of 60, 1.2 s for 200, and 8 s for 400
+MEAN = Fraction(7072, 10000)  # above sqrt 2 / 2, as entries off the diagonal are times sqrt 2
 WIDE_ORDER = 200  # the largest order for which it is tried
 WIDE = Context(prec=DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
 FLOAT_UNIT, WIDE_UNIT = 2.0**-53, Decimal(5).scaleb(-DIGITS)  # the relative error of one operation
@@ -45,6 +46,10 @@ class Cone(ABC):
     def raised(self, s: Sequence[int], by: int) -> list[int]:
         """A point moved along the axis."""
         return [x + by * self.axis.get(i, 0) for i, x in enumerate(s)]
+
+    def halves(self) -> Iterator[dict[int, Fraction]]:
+        """Sums of coordinates, by row, that are at least 0 at all points of the cone."""
+        yield from ({i: ONE} for i in self.signed)
 
     @abstractmethod
     def inside(self, s: Sequence[int]) -> bool:
@@ -65,6 +70,11 @@ class SecondOrder(Cone):
     def __init__(self, rows: int) -> None:
         super().__init__(rows, {0: 1}, (0,))
 
+    def halves(self) -> Iterator[dict[int, Fraction]]:
+        """Also ``|s_i| <= s_0``."""
+        yield from super().halves()
+        yield from ({0: ONE, i: sign} for i in range(1, self.rows) for sign in (ONE, -ONE))
+
     def inside(self, s: Sequence[int]) -> bool:
         """By squares."""
         return s[0] >= 0 and s[0] * s[0] >= _square(s)
@@ -82,6 +92,11 @@ class Exponential(Cone):
 
     def __init__(self) -> None:
         super().__init__(3, {0: -1, 1: 1, 2: 1}, (1, 2))
+
+    def halves(self) -> Iterator[dict[int, Fraction]]:
+        """Also ``u <= v ln (w / v) <= w - v``."""
+        yield from super().halves()
+        yield {0: -ONE, 1: -ONE, 2: ONE}
 
     def inside(self, s: Sequence[int]) -> bool:
         """``u / v <= ln (w / v)``."""
@@ -122,6 +137,13 @@ class Power(Cone):
     def __init__(self, exponent: float) -> None:
         super().__init__(3, {0: 1, 1: 1}, (0, 1))
         self.p, self.q = exponent.as_integer_ratio()
+
+    def halves(self) -> Iterator[dict[int, Fraction]]:
+        """Also ``|w| <= u^a v^(1-a) <= a u + (1-a) v``."""
+        yield from super().halves()
+        yield from (
+            {0: Fraction(self.p, self.q), 1: Fraction(self.q - self.p, self.q), 2: sign} for sign in (ONE, -ONE)
+        )
 
     def inside(self, s: Sequence[int]) -> bool:
         """In integers where q is small; else by logarithms of u / |w| and v / |w|."""
@@ -166,6 +188,13 @@ class Semidefinite(Cone):
         self.order, self.check, self.digits = order, check, (False, True)[: 2 if order <= WIDE_ORDER else 1]
         self.diagonal = [k * (k + 3) // 2 for k in range(order)]
         super().__init__(order * (order + 1) // 2, dict.fromkeys(self.diagonal, 1), self.diagonal)
+
+    def halves(self) -> Iterator[dict[int, Fraction]]:
+        """Also that an entry is at most the mean of those of its row and its column on the diagonal."""
+        yield from super().halves()
+        for k, end in enumerate(self.diagonal):
+            for i, other in enumerate(self.diagonal[:k]):
+                yield from ({other: MEAN, end: MEAN, end - k + i: sign} for sign in (ONE, -ONE))
 
     def inside(self, s: Sequence[int]) -> bool:
         """Whether Cholesky's factorisation succeeds, in floats or else in decimals, after its rounding is deducted."""

@@ -122,6 +122,7 @@ class Cluster:
         self.usable = [*self._whole]
         self.capacity = [exact_sum(row[i] for row in self.room) for i in range(m)]
         self.part_of_all, self._part_of = Largest(self.capacity), [Largest(row) for row in self.room]
+        self.as_written: Any = None  # `as_written.AsWritten`, of users' blocks
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
@@ -498,7 +499,7 @@ def named_pairs(evidence: Any) -> Iterator[list[Any]]:
             yield from (row[1] for row in held or () if isinstance(row, list) and len(row) == 3)
         elif key == "pairs":
             yield from held or ()
-        elif key != "loaded":
+        elif key not in ("loaded", "written"):
             yield from named_pairs(held)
 
 

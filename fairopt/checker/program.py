@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from .cones import Cone, Exponential, Power, SecondOrder, Semidefinite
 from .instance import check_keys
-from .numbers import Fraction
+from .numbers import Fraction, dyadic, exact_sum
 from .outcome import Clock, Fault, short
 
 EXTRA = 64  # bits that a dual point has beyond those of its numbers, for moves into the dual cone
 TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this; a gap's unit too
 MOST = 1.7976931348623157e308  # the largest float
+PASSES = 40  # over half-spaces, in which ranges spread: chains of further variables are as long
 KEYS = ("columns", "rows", "cost", "offset", "matrix", "right", "cones")
 CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
 
@@ -49,10 +50,11 @@ class Range(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A lower bound of c'z, and the columns whose radius it needs."""
+    """A lower bound of c'z, the columns whose radius it needs, and r of the columns that are left to others."""
 
     value: Fraction
     within: list[int]
+    left: list[Fraction]
 
 
 class Program:
@@ -136,25 +138,28 @@ class Program:
             y[start : start + cone.rows] = cone.into_dual(y[start : start + cone.rows])
         return y, bits
 
-    def bound(self, values: Sequence[float], with_cost: bool) -> Bound | int:
+    def bound(self, values: Sequence[float], with_cost: bool, tasks: Sequence[Fraction] = ()) -> Bound | int:
         """A lower bound of c'z, or of 0 without the cost, over all feasible z.
 
+        If the first columns lie between 0 and ``tasks``, their r_k are left to others, and ranges that follow from
+        theirs come before radii.
         If there is none, a column of which r_k is not 0 and that has no range on the side that matters.
         """
-        y, bits = self.into_dual_cone(values)
+        (y, bits), apart = self.into_dual_cone(values), len(tasks)
         r = [c << bits for c in self.cost] if with_cost else [0] * self.columns
         for i, j, a in zip(self.row, self.column, self.matrix):
             r[j] += a * y[i]
         self.clock.check()
         total = -sum(b * x for b, x in zip(self.right, y))
-        charged = [k for k, x in enumerate(r) if x]
-        sign_of, implied = {k: 1 if r[k] > 0 else -1 for k in charged}, self._implied() if charged else {}
-        ends, unit, within = list[tuple[int, Fraction]](), 1, list[int]()
-        found = [self._end(k, sign, implied.get(k, NO_ENDS)[sign < 0]) for k, sign in sign_of.items()]
-        if any(end is None or is_radius for end, is_radius in found):
-            implied = self._by_several_rows(implied)
-        for k, sign in sign_of.items():
-            end, is_radius = self._end(k, sign, implied.get(k, NO_ENDS)[sign < 0])
+        charged = [k for k, x in enumerate(r) if x and k >= apart]
+        implied: Mapping[int, Any] = self._implied() if charged else {}
+        within = list[int]()
+        found = [self._end(k, r[k], implied, apart > 0) for k in charged]
+        if any(end is None or of_radius for end, of_radius in found):
+            implied = self._propagated(implied, tasks) if apart else self._by_several_rows(implied)
+        ends, unit = list[tuple[int, Fraction]](), 1
+        for k in charged:
+            end, is_radius = self._end(k, r[k], implied, apart > 0)
             if end is None:
                 return k
             if is_radius:
@@ -163,15 +168,17 @@ class Program:
             if not end.d & (end.d - 1):  # a power of two; what rows imply is rounded down below
                 unit = max(unit, end.d)
         total = total * unit + sum(x * end.n * unit // end.d for x, end in ends)
-        return Bound(Fraction(total, unit << (self.bits + bits)), within)
+        left = [Fraction(x, 1 << (self.bits + bits)) for x in r[:apart]]
+        return Bound(Fraction(total, unit << (self.bits + bits)), within, left)
 
-    def _end(self, k: int, sign: int, implied: Fraction | None) -> tuple[Fraction | None, bool]:
-        """The end of the range of column k at which ``sign`` times it is least, and whether that is its radius."""
+    def _end(self, k: int, cost: int, implied: Mapping[int, Any], radius_last: bool) -> tuple[Fraction | None, bool]:
+        """The end of the range of column k at which ``cost`` times it is least, and whether that is its radius."""
+        sign = 1 if cost > 0 else -1
         stated, radius = (self.range.least if sign > 0 else self.range.most)[k], self.range.radius[k]
-        end = implied
+        end: Fraction | None = implied.get(k, (None, None))[sign < 0]
         if stated is not None and (end is None or end * sign < stated * sign):
             end = Fraction(stated)
-        if radius is None or (end is not None and not end * sign < -radius):
+        if radius is None or (end is not None and (radius_last or not end * sign < -radius)):
             return end, False
         return Fraction(-radius * sign), True
 
@@ -183,7 +190,7 @@ class Program:
                 signed[start + i] = True
         return signed
 
-    def _by_several_rows(self, implied: Ends) -> Ends:
+    def _by_several_rows(self, implied: Mapping[int, Any]) -> Ends:
         """Limits of columns that have none, by limits of the others of a row: what these leave at least of
         b_i - sum_k a_k z_k >= 0. Repeated at most `ROUNDS` times, as some would fall for ever by halves.
         """
@@ -240,6 +247,56 @@ class Program:
                 out[k] = low, high
         return out
 
+    def _propagated(self, implied: Mapping[int, Any], tasks: Sequence[Fraction]) -> Mapping[int, Any]:
+        """The ends of ranges that rows and cones imply of those of the first columns, of 0 to ``tasks``.
+
+        Each half-space ``b - a'z >= 0`` around a cone bounds a column by the ends of the others.
+        """
+        low, high = dict[int, Fraction](), dict[int, Fraction]()
+        for ends, which in ((low, 0), (high, 1)):
+            stated = (self.range.least, self.range.most)[which]
+            ends |= {k: end for k, pair in implied.items() if (end := pair[which]) is not None}
+            ends |= {k: Fraction(end) for k, end in enumerate(stated) if end is not None and k not in ends}
+            ends |= {k: most * which for k, most in enumerate(tasks)}
+        halves = list(self._halves())
+        for _ in range(PASSES):
+            before = len(low) + len(high)
+            for right, pairs in halves:
+                self.clock.check()
+                unknown = [k for k, a in pairs if k not in (low if a.n > 0 else high)]
+                if len(unknown) > 1:
+                    continue
+                room = right - exact_sum(a * (low if a.n > 0 else high)[k] for k, a in pairs if k not in unknown)
+                for k, a in pairs:
+                    if (unknown and k != unknown[0]) or k in (high if a.n > 0 else low):
+                        continue
+                    end = (room if unknown else room + a * (low if a.n > 0 else high)[k]) / a
+                    if a.n > 0:
+                        high[k] = dyadic(end)
+                    else:
+                        low[k] = -dyadic(-end)
+            if len(low) + len(high) == before:
+                break
+        return {k: (low.get(k), high.get(k)) for k in low.keys() | high.keys()}
+
+    def _halves(self) -> Iterator[tuple[Fraction, list[tuple[int, Fraction]]]]:
+        """The half-spaces around the cones: right-hand sides, and coefficients by column."""
+        by_row: list[list[tuple[int, int]]] = [[] for _ in range(self.rows)]
+        for i, j, a in zip(self.row, self.column, self.matrix):
+            by_row[i].append((j, a))
+        unit = 1 << self.bits
+        for i in range(self.linear):
+            for sign in (1, -1) if i < self.zero else (1,):
+                yield Fraction(sign * self.right[i], unit), [(j, Fraction(sign * a, unit)) for j, a in by_row[i] if a]
+        for start, cone in self.curved:
+            for half in cone.halves():
+                total = dict[int, Fraction]()
+                for i, factor in half.items():
+                    for j, a in by_row[start + i]:
+                        total[j] = total.get(j, Fraction(0)) + factor * Fraction(a, unit)
+                right = exact_sum(factor * Fraction(self.right[start + i], unit) for i, factor in half.items())
+                yield right, [(j, a) for j, a in total.items() if a.n]
+
     # -- points and directions ----------------------------------------------------------------------------------------
 
     def value(self, values: Sequence[float]) -> tuple[Fraction, Fraction]:
@@ -254,17 +311,20 @@ class Program:
         )
         return value + self.offset, max(abs(value), least)
 
-    def broken(self, values: Sequence[float], violation: Fraction) -> tuple[str, int] | None:
-        """The first row, cone or column (by its place) that a point breaks by more than a ``violation`` of its size."""
+    def broken(self, values: Sequence[float], violation: Fraction, apart: int = 0) -> tuple[str, int] | None:
+        """The first row, cone or column (by its place) that a point breaks by more than a ``violation`` of its size.
+
+        The sizes of the first ``apart`` columns, in other units, say nothing of rows without them.
+        """
         bits = bits_of(values)
         z = integers(values, bits)
-        largest = max(map(abs, z), default=0)
+        largest = max(map(abs, z[apart:]), default=0)
         s, size, coefficient = [b << bits for b in self.right], [0] * self.rows, [0] * self.rows
         for i, j, a in zip(self.row, self.column, self.matrix):
             term = a * z[j]
             s[i] -= term
             size[i] += abs(term)
-            coefficient[i] = max(coefficient[i], abs(a))
+            coefficient[i] = max(coefficient[i], abs(a) * (j >= apart))
         size = [max(one, abs(b) << bits, a * largest // TYPICAL) for one, b, a in zip(size, self.right, coefficient)]
         n, d = violation.as_integer_ratio()
         for i, x in enumerate(s[: self.linear]):

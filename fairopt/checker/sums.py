@@ -196,7 +196,7 @@ class Evidence:
 
     ``cost`` is the cost of a task by user and server, ``size`` the same of absolute terms, as these may cancel, and
     ``row_value`` the multipliers of rows times their right-hand sides. ``costs`` are those of a unit of each user's
-    level, if given.
+    level, if given. ``at_nothing`` is a bound on an objective as written without tasks.
     """
 
     def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
@@ -225,6 +225,14 @@ class Evidence:
                 self.cost[j][s] += times * v
                 self.size[j][s] += abs(times * v)
         self.row_value = exact_sum(times * row.bound for times, row in together(self.rows, rows))
+        written, self.at_nothing = entry.get("written"), ZERO
+        if written is not None:  # `as_written.Part`
+            charge = written.charge(cluster)
+            self.at_nothing = charge.value
+            self.row_value += charge.value
+            for (j, s), v in charge.per_task.items():
+                self.cost[j][s] += v
+                self.size[j][s] += abs(v)
 
     def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
         """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
@@ -466,6 +474,23 @@ def limits_as_rows(cluster: Cluster) -> Rows:
         for j in cluster.active
         if (high := cluster.high[j]) is not None
     ]
+
+
+def gap_as_written(cluster: Cluster, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a user's objective as a program of the file writes it, by prices and the dual point of the program.
+
+    Relative to the largest of its value, its terms, and what it surely falls by as all tasks go to 0, where the dual
+    point bounds it.
+    """
+    if any(isinstance(one, list) and one[:1] == ["limits"] for one in entry.get("rows") or ()):
+        rows = rows + limits_as_rows(cluster)
+    evidence = Evidence(cluster, entry, rows)
+    written, top = entry["written"], bound(Goal(cluster), evidence, evidence.right_hand_side(cluster.usable_units()))
+    (value, unit), offset = written.value(), written.program.offset
+    top, unit = top - offset, max(unit, value - (evidence.at_nothing - offset))
+    if not unit:
+        raise Fault("the objective as written is 0, so no gap is defined")
+    return abs(top - value) / unit
 
 
 def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:

@@ -35,6 +35,7 @@ from .plane import gap_by_lines
 from .policy import (
     COMPOSED,
     OBJECTIVES,
+    PARAMETERS,
     Block,
     alpha_of,
     as_alpha_fair,
@@ -44,7 +45,7 @@ from .policy import (
     is_surplus,
 )
 from .pool import gap_by_bottlenecks, gap_by_envy
-from .sums import gap_by_prices, in_goal_units, value_of
+from .sums import gap_as_written, gap_by_prices, in_goal_units, value_of
 from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise, refuse_at_base
 from .teams import TeamNumbers
 
@@ -87,6 +88,8 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     """
     keep_bases(cluster, tier)
     place = f"tier {k}"
+    if any(term.name not in PARAMETERS for _, term in tier.terms):
+        return cluster.as_written.of(tier, place)
     tier = of_those_who_rise(cluster, tier)
     share = _unique_share(cluster, tier)
     leximin = tier.name == "Leximin"
@@ -146,7 +149,7 @@ KINDS = {
     "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels", "prices"), gap_by_levels),
     "number levels": Kind(("Leximin",), False, "", ("levels", "prices"), gap_by_number_levels),
     "exact levels": Kind(("Leximin",), False, "", ("point", "levels", "prices"), gap_by_exact_levels),
-    "prices": Kind(SUMS, True, "", ("unit", "at", *PRICES), gap_by_prices),
+    "prices": Kind(SUMS, True, "", ("unit", "at", "written", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }
 
@@ -162,10 +165,15 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         return gap_of_earlier(cluster, given, rows, entry)
     kind = KINDS.get(entry.get("kind", ""))
     names = {term.name for _, term in objective.terms}
+    written = entry.get("written")
+    if names - {*OBJECTIVES} and written is not None and written.objective and entry.get("kind") == "prices":
+        return gap_as_written(cluster, rows, entry)
     if unknown := sorted(names - {*OBJECTIVES}):
         raise CannotCheck(f"{short(unknown[0])} is none of the objectives that this script knows")
     if kind is None:
         raise CannotCheck("the file has no evidence that this script can check")
+    if written is not None and written.objective:
+        raise Fault(f"a program as written states an objective beside {short(objective.text)}")
     if not kind.terms:
         objective, names = levelled, {levelled.name}
     if not names <= {*kind.objectives}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import tempfile
@@ -31,7 +32,7 @@ from fairopt.certificate import Certificate
 from fairopt.checker import answer as checker
 from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
-from fairopt.checker.policy import USER_SHARES
+from fairopt.checker.policy import PARAMETERS, USER_SHARES
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.exact.allocate import as_array, prove_again, read_tasks
 from fairopt.instance import Instance, entries_of
@@ -46,6 +47,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
 from fairopt.proof import gate
+from fairopt.proof.as_written import blocks_as_written, in_full
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.cluster.exact_hierarchy import is_filling
 from fairopt.solve.form.division import division
@@ -60,7 +62,14 @@ PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not cont
 NO_EVIDENCE = {"why": "the answer has no evidence; allocate its instance by its policy for one that has"}
 ONLY_TEXT = "the file holds only the text of its policy"
 OF_BLOCKS = ("variables", "multipliers")
-OF_POLICY = ("user_policy", "evidence", "given", "ideals", "floors")  # what only a file's policy could make anew
+OF_POLICY = (
+    "user_policy",
+    "evidence",
+    "given",
+    "ideals",
+    "floors",
+    "as_written",
+)  # what only a file's policy could make anew
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -80,7 +89,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     allocation = replace(allocation, policy=in_built_in(given))
     data = {
         "format": FORMAT,
-        "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else repr(allocation.policy),
+        "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else _as_text(allocation.policy),
         "objective": allocation.objective,
         "certificate": asdict(allocation.certificate),
         "instance": entries_of(allocation.instance),
@@ -90,7 +99,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": allocation.placement,
     }
-    if allocation.policy is not given:
+    if data["policy"] != repr(given) and not isinstance(given, PolicyText):
         data["user_policy"] = repr(given)
     for name in OF_BLOCKS:
         if held := getattr(allocation, name):
@@ -112,7 +121,11 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["evidence"] = [{"why": why}]
     elif evidence:
-        data["evidence"] = [held or NO_EVIDENCE for held in allocation.evidence or (None,)]
+        tiers = tiers_of(allocation.policy.objective)
+        data["evidence"] = [
+            in_full(held or NO_EVIDENCE, allocation, tier, tier is tiers[-1])
+            for held, tier in zip(allocation.evidence or (None,), tiers, strict=False)
+        ]
         data |= _beside_evidence(allocation)
     if arrow is not None:
         table = arrow.table({"part": list(data), "json": ["".join(json_parts(v)) for v in data.values()]})
@@ -120,6 +133,29 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     else:
         write_whole(path, lambda file: file.writelines(part.encode() for part in json_parts(data)))
     return path
+
+
+def _as_text(policy: Any) -> str:
+    """A policy as text that is read as what it is: users' blocks become quoted if their text is no Python, as of
+    functions, or would be read as a block of fairopt's of the same name.
+    """
+    text = repr(policy)
+    for block in (policy.objective, *policy.constraints) if hasattr(policy, "objective") else ():
+        for one in blocks_within(block):
+            own = repr(one)
+            taken = type(one).__name__ in PARAMETERS
+            if not is_ours(one) and not isinstance(one, Share) and (taken or not _is_python(own)):
+                text = text.replace(own, f"{'Own' * taken}{type(one).__name__}({own!r})")
+    return text
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is an expression of Python."""
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 @coefficients_cached()
@@ -131,7 +167,7 @@ def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
     blocks = set(blocks_within((policy.objective, policy.constraints)))
     shares = [block for block in blocks if isinstance(block, Share) and block._is_plain and not _is_known(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares} | _own_bases(instance, blocks)
-    out: dict[str, Any] = {"given": given} if given else {}
+    out: dict[str, Any] = ({"given": given} if given else {}) | blocks_as_written(policy, instance)
     ideals = {repr(share): share.proofs(instance) for share in blocks if isinstance(share, IdealGain)}
     if any(ideals.values()):
         out["ideals"] = ideals
@@ -223,9 +259,10 @@ def verify(
 
     Notes
     -----
-    Not provable from a file are user-defined objectives (other than by terms of fairopt's kinds) and constraints,
-    mechanisms other than `HDRF`, and answers saved without evidence; ``statement`` says so. Coefficients of
-    user-defined shares and bundle bases are taken as given. Capacities, limits and eligibility are always checked.
+    User-defined constraints and objectives are proved as the file writes them: as rows, cone programs or tangents;
+    that these are what their code means is not. Coefficients of user-defined shares and bundle bases are taken as
+    given. Not provable from a file are mechanisms other than `HDRF`, answers saved without evidence, and some
+    combinations of user-defined blocks; ``statement`` says so. Capacities, limits and eligibility are always checked.
 
     Examples
     --------

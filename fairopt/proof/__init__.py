@@ -26,5 +26,5 @@ The files:
 * `filling_states`: hierarchical DRF, from the levels at its events.
 * `many_pool_gaps`: answers of many instances at once. `server_rises`: PS-DSF.
 * `whole_tasks`: whole tasks placed one by one.
-* `entries`: names of rows in files.
+* `entries`: names of rows in files. `as_written`: what files hold of users' blocks, as rows and cone programs.
 """

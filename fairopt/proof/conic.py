@@ -168,12 +168,16 @@ class ConeProgram:
 
     @classmethod
     def of(cls, compiled: Compiled, least: Float, most: Float) -> ConeProgram:
-        """The program of data, with the ranges that rows and cones imply of these."""
-        data, offset = compiled.data, compiled.offset
+        """The program of a compiled problem, with the ranges that rows and cones imply of these."""
+        return cls.of_data(compiled.data, compiled.offset or 0.0, least, most)
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any], offset: float, least: Float, most: Float) -> ConeProgram:
+        """The same of data."""
         b = np.asarray(data["b"])
         least, most = ranges_within_cones(Entries.of(sp.csr_array(data["A"])), b, data["dims"], least, most)
         given = data.get("lower_bounds"), data.get("upper_bounds")
-        return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset or 0.0, least, most, given)
+        return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset, least, most, given)
 
     def below(self, value: float) -> ConeProgram:
         """The program with the ranges that its points have at which the objective is at most a value."""

@@ -2,9 +2,9 @@
 
 A row has a place and a label. The place is the position of its constraint in the policy, or ``"guarantees"`` of teams,
 ``"limits of the instance"``, ``"limits"`` or ``"floors"`` of users' tasks, or ``"tier k"``, by which later tiers keep
-tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`). Multipliers are in
-natural units: of the objective, per unit of the row's right-hand side. So readers find rows by their own reading of the
-policy.
+tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`); in a user's constraint
+it is the name and position of the row. Multipliers are in natural units: of the objective, per unit of the row's
+right-hand side. So readers find rows by their own reading of the policy.
 
 Why names and not positions: rows are made by methods in their own order, scaled and some of them left out, and the
 checker makes them by code of its own. A name that a reader does not know leaves its row out, which can only weaken the
@@ -20,8 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, KeptLevel, KeptShares
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees
 from fairopt.blocks.rows import Rows
@@ -72,11 +74,11 @@ class Named:
         """Multipliers of rows, and of ``kept`` levels of objectives, as an entry has them; without zeros."""
         rows, levels = dict[tuple[Place, Any], float](), dict[Place, float]()
         for one, values in charged:
-            place = self.place(program, one.block, one.name)
-            if place is None or one.rows.labels is None:
+            place, labels = self.place(program, one.block, one.name), labels_of(one)
+            if place is None or labels is None:
                 continue
             for r in np.flatnonzero(values).tolist():  # a row that is not named has the multiplier 0
-                key = place, label_of(one.rows.labels[r])
+                key = place, label_of(labels[r])
                 rows[key] = rows.get(key, 0.0) + float(values[r])
         for block, value in kept:
             if value and (place := self.place(program, block)) is not None:
@@ -97,9 +99,9 @@ class Named:
         ]
         some += [(bounds_as_rows(program, name), given[name]) for name in ("limits", "floors") if name in given]
         charged = [
-            (one, np.array([y.get(label_of(of), 0.0) for of in one.rows.labels]))
+            (one, np.array([y.get(label_of(of), 0.0) for of in labels]))
             for one, y in some
-            if one.rows.labels is not None
+            if (labels := labels_of(one)) is not None
         ]
         return [(one, one.rows.valid(y)) for one, y in charged]
 
@@ -151,7 +153,7 @@ def _collect(entry: Any, pairs: dict[Place, dict[Any, None]]) -> None:
             if not isinstance(label, str) and len(label) == 2:
                 pairs.setdefault(place, {})[label_of(label)] = None
         for key, one in entry.items():  # levels, lines and ends hold rows of their own
-            if key not in ("rows", "loaded"):
+            if key not in ("rows", "loaded", "written"):
                 _collect(one, pairs)
 
 
@@ -163,6 +165,18 @@ def bounds_as_rows(program: Program, name: str) -> BlockRows:
         return BlockRows(None, name, Rows(totals[some], program.high[some], labels=users[some]))
     some = np.flatnonzero(program.low > 0)
     return BlockRows(None, name, Rows(-totals[some], -program.low[some], labels=users[some]))
+
+
+def labels_of(one: BlockRows) -> Sequence[Any] | NDArray[np.object_] | None:
+    """The labels of rows, None if they have none; of a user's constraint by position, whatever labels it gave."""
+    if one.block is None or is_ours(one.block):
+        return one.rows.labels
+    return [label_by_position(one.name, r) for r in range(len(one.rows))]
+
+
+def label_by_position(name: str, row: int) -> str:
+    """The label of a row of a user's constraint."""
+    return f"{name}[{row}]"
 
 
 def label_of(label: Any) -> str | tuple[str, ...]:

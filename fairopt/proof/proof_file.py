@@ -49,48 +49,36 @@ def proof_file(
     name: str | None,
 ) -> dict[str, Any]:
     """The file's data. ``point`` is None for an infeasible program; ``dual`` is y, or a direction."""
-    order = _order(program.dims)
+    order = row_order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
-    at = None if point is None else _to_ends(point, *_by_single_entries(program, *limits))
+    at = None if point is None else _to_ends(point, *by_single_entries(program, *limits))
     y, radius = dual, None
     if status != "unbounded":
         costs = program.c if status == "optimal" else np.zeros(len(program.c))
-        least, most = _by_single_entries(program, *limits)
+        least, most = by_single_entries(program, *limits)
         program_there = replace(program, c=costs, least=least, most=most)
-        y = _inside(dual, program.dims)
-        if _needs_radius(program_there, y).any():
+        y, needs = closed(program_there, dual)
+        if needs.any():
             least, most = _by_several_rows(program, order, least, most)
             program_there = replace(program_there, least=least, most=most)
-        if (needs := _needs_radius(program_there, y)).any():
-            y = cancelled(y, costs, program.transposed, needs, program.linear)
-            needs = _needs_radius(program_there, y)
+            y, needs = closed(program_there, dual)
         if needs.any():
             reach = np.maximum(np.abs(box[0]), np.abs(box[1]))
             radius = np.where(needs, reach if at is None else np.maximum(reach, np.abs(at)), np.inf)
         claims = _claims(program_there, status, limits, radius, y, at, stated)
     else:
         claims = _claims(program, status, limits, radius, y, at, stated)
-    matrix = sp.coo_array(program.transposed.T.tocsr()[order])
-    cost = np.flatnonzero(program.c)
     text = _text(stated.problem)
     return {
         "format": FORMAT,
         "version": sys.modules["fairopt"].__version__,
         "source": {"name": name, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()},
         "sense": "maximize" if stated.maximised else "minimize",
-        "program": {
-            "columns": len(program.c),
-            "rows": len(program.b),
-            "cost": {"column": cost.tolist(), "value": program.c[cost].tolist()},
-            "offset": program.offset,
-            "matrix": {"row": matrix.row.tolist(), "column": matrix.col.tolist(), "value": matrix.data.tolist()},
-            "right": program.b[order].tolist(),
-            "cones": _cones(program.dims),
-        },
+        "program": of_program(program, order),
         "variables": _variables(stated, compiled),
         "constraints": _constraints(stated, compiled, order),
-        "limits": {"least": _or_null(limits[0]), "most": _or_null(limits[1])},
-        "radius": None if radius is None else _or_null(radius),
+        "limits": {"least": or_null(limits[0]), "most": or_null(limits[1])},
+        "radius": None if radius is None else or_null(radius),
         "point": None if at is None else at.tolist(),
         "dual": (y if status == "unbounded" else y[order]).tolist(),
         "claims": claims,
@@ -115,12 +103,26 @@ def _text(problem: cp.Problem) -> str:
     return "\nwith ".join([str(problem), *lines])
 
 
-def _order(dims: Any) -> Indices:
+def row_order(dims: Any) -> Indices:
     """The rows in the order of the file, in which matrices come last."""
     start = dims.zero + dims.nonneg + int(sum(dims.soc))
     matrices = sum(n * (n + 1) // 2 for n in dims.psd)
     end = start + matrices + 3 * (dims.exp + len(dims.p3d))
     return np.concatenate([np.arange(start), np.arange(start + matrices, end), np.arange(start, start + matrices)])
+
+
+def of_program(program: ConeProgram, order: Indices) -> dict[str, Any]:
+    """A program with its rows in the order of files."""
+    matrix, cost = sp.coo_array(program.transposed.T.tocsr()[order]), np.flatnonzero(program.c)
+    return {
+        "columns": len(program.c),
+        "rows": len(program.b),
+        "cost": {"column": cost.tolist(), "value": program.c[cost].tolist()},
+        "offset": program.offset,
+        "matrix": {"row": matrix.row.tolist(), "column": matrix.col.tolist(), "value": matrix.data.tolist()},
+        "right": program.b[order].tolist(),
+        "cones": _cones(program.dims),
+    }
 
 
 def _cones(dims: Any) -> dict[str, Any]:
@@ -155,9 +157,20 @@ def _constraints(stated: Stated, compiled: CompiledHere, order: Indices) -> list
     return sorted(out, key=lambda one: int(one["start"]))
 
 
-def _or_null(numbers: Float) -> list[float | None]:
+def or_null(numbers: Float) -> list[float | None]:
     """Numbers as JSON has them: infinite ones are null."""
     return [number if np.isfinite(number) else None for number in numbers.tolist()]
+
+
+def closed(program: ConeProgram, dual: Float) -> tuple[Float, Bool]:
+    """A dual point inside of curved cones that leaves as little as rounding allows, and the columns of which it leaves
+    what no range covers.
+    """
+    y = _inside(dual, program.dims)
+    if (needs := _needs_radius(program, y)).any():
+        y = cancelled(y, program.c, program.transposed, needs, program.linear)
+        needs = _needs_radius(program, y)
+    return y, needs
 
 
 def _inside(y: Float, dims: Any) -> Float:
@@ -191,7 +204,7 @@ def _positive_rows(dims: Any) -> Bool:
     return np.concatenate(out) if out else np.zeros(0, dtype=bool)
 
 
-def _by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple[Float, Float]:
+def by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple[Float, Float]:
     """Ranges cut by rows with a single entry."""
     least, most, entries = least.copy(), most.copy(), program.entries
     equal = np.arange(entries.n) < program.dims.zero

@@ -38,7 +38,7 @@ def judged_as_saved(policy: Any, tiers: Tiers, answer: Allocation, begun: float)
 
 def _by_entry(policy: Any, program: Program, found: JudgedPoint, entry: Mapping[str, Any] | None) -> JudgedPoint:
     """A tier's answer, judged by its entry; as it was found where that proves nothing or is what was judged."""
-    if found.evidence is None or not entry or entry.get("kind", "duals") in AS_LEFT:
+    if found.evidence is None or not entry or entry.get("loaded", entry).get("kind", "duals") in AS_LEFT:
         return found
     from fairopt.proof.evidence.kinds import restored
 

@@ -384,3 +384,19 @@ def test_a_matrix_is_judged_right_however_close_to_singular(margin):
     assert cone.inside(s)
     assert not cone.inside(cone.raised(s, -int(Decimal(margin) * 2 * scale)))
     assert not cones.Semidefinite(order, lambda: None).inside([-x for x in s])
+
+
+@pytest.mark.parametrize(
+    "cone",
+    [cones.SecondOrder(4), cones.Exponential(), cones.Power(0.3), cones.Semidefinite(3, lambda: None)],
+    ids=lambda cone: type(cone).__name__,
+)
+def test_cones_are_within_the_half_spaces_by_which_ranges_spread(cone):
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(2000):
+        s = [int(x) for x in rng.normal(scale=10.0 ** rng.uniform(1, 4), size=cone.rows)]
+        s = cone.raised(s, int(10.0 ** rng.uniform(0, 4))) if rng.random() < 0.7 else s
+        if cone.inside(s):
+            inside += 1
+            assert all(sum(float(a) * s[i] for i, a in half.items()) >= 0 for half in cone.halves()), s
+    assert inside > 100

@@ -68,8 +68,9 @@ class LevelDuals(Evidence):
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         further, levels = self.further, []
-        if not all(map(is_ours, program.rest)):  # what has no code in the file is for readers with that code
-            return self.numbers()
+        own = [block for block in program.rest if not is_ours(block)]
+        if curved := [block for block in own if program.rows_of(block) is None]:
+            return {"why": f"levels under {curved[0]}, which is not linear rows"} | self.numbers()
         for one in self_contained_duals(program, self.holdings, further, tasks):
             # multipliers of rows that only CVXPY knows have no name, and are left out: the level is then proved by less
             entry = {"users": one.users.tolist(), **priced(program, one.prices)}
@@ -82,7 +83,8 @@ class LevelDuals(Evidence):
                 levels = _supported(program, tasks, names)
         held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
         # the gate has no bound by the multipliers of curves; policies of several tiers are solved again when loaded
-        return held if further is None or _is_linear(further) or later else held | {"loaded": self.numbers()}
+        closer = further is not None and not _is_linear(further) and not later
+        return held | {"loaded": self.numbers()} if closer or own else held
 
     def numbers(self) -> dict[str, Any]:
         """The dual solutions as the solver left them."""

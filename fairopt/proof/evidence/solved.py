@@ -35,7 +35,9 @@ from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
+from fairopt.blocks.rows import Rows
 from fairopt.proof import feasibility as conditions
+from fairopt.proof.as_written import OwnProgram
 from fairopt.proof.conic import ConicBound, conic_gap
 from fairopt.proof.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proof.entries import Named, price_entry
@@ -49,10 +51,10 @@ from fairopt.proof.proposal import Measured, Reader, as_numbers
 from fairopt.proof.slopes import slope_by_bound
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import cp
+from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-from fairopt.solve.form.compiled import Left, values_kept
-from fairopt.solve.form.program import ConeModel, Program, unique
+from fairopt.solve.form.compiled import CompiledHere, Left, values_kept
+from fairopt.solve.form.program import ConeModel, Program, is_affine, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 PLAINLY = GAP_TOLERANCE / 10  # a gap after which nothing closer is looked for
@@ -379,17 +381,17 @@ class Solved(PlaneOptimum):
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit.
 
-        As the solver left them where only CVXPY can evaluate a block: what has no code in the file is for readers with
-        that code.
+        What only CVXPY can evaluate of a user's blocks stands beside them as a cone program (`as_written`), and the
+        solver's own numbers as ``loaded``, for readers with the code of these blocks.
         """
-        if not self._is_natural():
-            own = [term for _, term in program.objective.summands() if not term.is_known]
-            why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
-            return ({"why": why} if why else {}) | self.numbers()
-        scaled = lagrangian_of(program, self, tasks)
+        natural, known = self._is_natural(), program.objective.is_known
+        scaled = lagrangian_of(program, self, tasks) if known else None
         try:
-            held = self._natural_entry(program, tasks, names, scaled)
-            if scaled is not None and "lines" not in held and is_small(program):
+            if known:
+                held = self._natural_entry(program, tasks, names, scaled)
+            else:
+                held = self._entry_of_own(program, tasks, names)
+            if natural and scaled is not None and "lines" not in held and is_small(program):
                 by_server = getattr(scaled.lagrangian, "reference", None) is not None
                 # what a reader may lose by rounding outwards, and by its own tangents, is left to it
                 if not scaled.gap <= GAP_TOLERANCE / 4:
@@ -397,8 +399,8 @@ class Solved(PlaneOptimum):
                 elif by_server:
                     held = self._supported(program, tasks, names, held, np.inf)
         except ValueError as error:
-            held = {"why": str(error)}
-        return held
+            return {"why": str(error)} | ({} if natural else self.numbers())
+        return held if natural else held | {"loaded": self.numbers()}
 
     def _is_natural(self) -> bool:
         """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
@@ -408,10 +410,81 @@ class Solved(PlaneOptimum):
             and (
                 isinstance(block, ManyRows)
                 or program.rows_of(block) is not None
-                or (isinstance(block, AtLeast) and block.objective.majorant_is_natural)
+                or (isinstance(block, AtLeast) and block.objective.is_known and block.objective.majorant_is_natural)
             )
             for block in program.rest
         )
+
+    def _entry_of_own(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        """Prices and multipliers beside the cone form of an objective that only CVXPY knows."""
+        if self.factor is None or self.stands_in:
+            raise ValueError(f"{program.objective} was maximised in a form of other units")
+        held = price_entry(program, self.prices * self.factor)
+        held |= of_blocks(program, names, self.charged_rows(self.factor)[0], ())
+        return held | self._as_written(program, tasks, names, self.factor)
+
+    def _as_written(self, program: Program, tasks: Float, names: Named, scale: float) -> dict[str, Any]:
+        """The cone form of what is charged neither by the name of a row nor as a level; empty if there is none.
+
+        A dual value is ``scale`` natural units.
+        """
+        own = not program.objective.is_known
+        left = [k for k, one in enumerate(self.duals) if one.block is not None and k not in self._named]
+        if not own:
+            left = [k for k in left if self._kept(k) is None]
+        if not (own or left):
+            return {}
+        cone, compiled = self.written.model, None if self.left is None else self.left.compiled
+        of_model = self.left is not None and self.left.is_of(self.maximand[0], cone.all_constraints)
+        if self.left is None or not of_model or not isinstance(compiled, CompiledHere) or self.left.points is None:
+            if own and not left:  # a tangent is written instead (`as_written.in_full`)
+                return {}
+            raise ValueError("the solver left no dual point of the program in cone form")
+        if program.instance.n_servers < program.given.n_servers:
+            raise ValueError("identical servers were merged")
+        kept = [(self.duals[k], _conditions(cone)[1 + k]) for k in left]
+        dropped = [one for k, one in enumerate(_conditions(cone)) if k - 1 not in left]
+        return {
+            "written": OwnProgram(
+                compiled.data,
+                compiled.offset,
+                self.left.points,
+                compiled.columns()[cone.unknowns.id],
+                cone.scale,
+                (program.active[program.pairs.user], program.pairs.server),
+                program.most[program.pairs.user],
+                tasks,
+                tuple(compiled.rows[one.id] for one in dropped),
+                tuple((place_of(names, program, one.block), one.name, compiled.rows[c.id]) for one, c in kept),
+                tuple(compiled.aggregates),
+                scale,
+                self.factor if own else None,
+                cone.constant,
+            )
+        }
+
+    @cached_property
+    def _named(self) -> set[int]:
+        """The dual values of linear rows: of those that are given as such, and of users' affine conditions."""
+        given = {k for k, one in enumerate(self.duals) if one.rows is not None}
+        if all(one.rows is not None or one.block is None or is_ours(one.block) for one in self.duals):
+            return given
+        cone, own, curved = self.written.model, dict[int, list[int]](), set[int]()
+        for k, (one, condition) in enumerate(zip(self.duals, _conditions(cone)[1:], strict=True)):
+            block = one.block
+            if k in given or not isinstance(block, Constraint) or is_ours(block):
+                continue
+            own.setdefault(id(block), []).append(k)
+            if condition.id in cone.rewritten or not is_affine(condition, cone.unknowns):
+                curved.add(id(block))
+        return given.union(*(places for block, places in own.items() if block not in curved))
+
+    def _kept(self, k: int) -> AtLeast | None:
+        """The level of an objective with a majorant that a dual value is of."""
+        block = self.duals[k].block
+        if not isinstance(block, AtLeast) or not block.objective.is_known:
+            return None
+        return block if block.objective.majorant_is_natural else None
 
     def _natural_entry(self, program: Program, tasks: Float, names: Named, scaled: Scaled | None) -> dict[str, Any]:
         """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
@@ -433,6 +506,9 @@ class Solved(PlaneOptimum):
         mixtures, of_kept = scaled.lagrangian.mixtures(scaled.factor), list[list[Float]]()
         mixed, further = mixtures[:ranked], mixtures[ranked:]
         rows, kept = self.charged_rows(scale * scaled.per_dual)
+        written = self._as_written(program, tasks, names, scale * scaled.per_dual)
+        if written and line:
+            raise ValueError("lines have no multipliers of constraints that only CVXPY knows")
         for block, times in kept:
             n = sum(map(_is_ranked, block.objective.terms())) if times else 0  # the bound leaves out what has no price
             of_kept.append(further[:n])
@@ -444,16 +520,20 @@ class Solved(PlaneOptimum):
         levels = scaled.lagrangian.tangent_levels(scaled.factor)  # in units of shares per weight, or of the entry
         if levels and len(levels) == len(at):
             held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
-        return {"kind": "lines", "lines": [held | line]} if line else held
+        return {"kind": "lines", "lines": [held | line]} if line else held | written
 
     def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
         """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
         of_rows, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
-        for one in map(self.duals.__getitem__, self.charged_duals):
+        for k in self.charged_duals:
+            one, level = self.duals[k], self._kept(k)
             if one.rows is not None:
                 of_rows.append((one.rows, one.multipliers(self.scale) * scale))
-            elif isinstance(one.block, AtLeast) and one.block.objective.majorant_is_natural:
-                kept.append((one.block, max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0)))
+            elif level is not None:
+                kept.append((level, max(float(one.values.sum()) * scale, 0.0) / (abs(level.level) or 1.0)))
+            elif isinstance(one.block, Constraint) and k in self._named:
+                numberless = Rows(sp.csr_array((len(one.values), len(self.program.pairs))))  # only their names are read
+                of_rows.append((BlockRows(one.block, one.name, numberless), one.values * scale))
         return of_rows, kept
 
     def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
@@ -512,6 +592,12 @@ def of_blocks(
     if of_numbers:
         held["rows"] = held.get("rows", []) + of_numbers
     return held | ({"mixtures": [u.tolist() for u in mixtures]} if mixtures else {})
+
+
+def place_of(names: Named, program: Program, block: Constraint | Objective | None) -> int | str:
+    """The place of a block's conditions in a program as written."""
+    place = names.place(program, block) if isinstance(block, Constraint) else None
+    return "objective" if place is None else place
 
 
 def _is_ranked(term: Term) -> bool:

@@ -94,7 +94,10 @@ class Tangents(Evidence):
         entry: dict[str, Any] = {"kind": "lines", "lines": lines}
         for name, end in (("largest", self.largest), ("smallest", self.smallest)):
             if end is not None and end[1].tasks is not None and end[1].evidence is not None:
-                entry[name] = end[1].evidence.entry(end[0], end[1].tasks, names)
+                held = end[1].evidence.entry(end[0], end[1].tasks, names)
+                if "written" in held:
+                    raise ValueError("lines have no multipliers of constraints that only CVXPY knows")
+                entry[name] = {key: value for key, value in held.items() if key != "loaded"}
         return entry
 
 

@@ -182,6 +182,7 @@ class CompiledHere(Compiled):
         self.cost: Any = None  # minimised
         self.conditions: Sequence[cp.Constraint] = ()  # whose arguments are the rows
         self.bounds: slice | None = None  # the rows that are bounds of variables
+        self.aggregates: list[tuple[slice, int]] = []  # their equations, and their first columns, outer ones first
 
     @classmethod
     def made(
@@ -219,6 +220,8 @@ class CompiledHere(Compiled):
         for c in rest:
             at = ids.get(inverse.cons_id_map[c.id], inverse.cons_id_map[c.id])
             out.rows[c.id] = out.rows[again.get(at, at)]
+        equations = written.constraints[len(again) :] if again else ()
+        out.aggregates = [(out.rows[one.id], out.starts[one.args[0].id]) for one in equations]
         return out
 
     def in_cones(self, part: cp.Problem) -> Any:

@@ -363,9 +363,11 @@ class Program:
         return self._rows[id(block)]
 
     def _as_rows(self, block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
-        """`rows_of`; for a leximin of numbers, which takes rows only, also of conditions that are affine in CVXPY."""
+        """`rows_of`; for a leximin, whose evidence has multipliers of rows, also of conditions that are affine in
+        CVXPY.
+        """
         known = rows_of(block, pairs)
-        if known is None and not is_ours(block) and self.term.is_order and not self.of_users:
+        if known is None and not is_ours(block) and self.term.is_order:
             return affine_rows(block, pairs)
         return known
 
@@ -466,6 +468,7 @@ class ConeModel:
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.given: Model | None = None  # of all users, if a constraint has asked for it
         self.left = Left()  # by a solver
+        self.constant = 0.0  # which `maximand` leaves out of the objective
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()
@@ -572,6 +575,7 @@ class ConeModel:
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
         form, factor, constant = objective_form(self.program.objective, self.model, self.unknowns)
+        self.constant = constant
         if factor is not None and self.model.unknowns is self.unknowns:
             (own, _) = form.args  # in natural units
             if {v.id for v in own.variables()} == {self.unknowns.id}:
@@ -690,22 +694,30 @@ def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
     """A block's CVXPY conditions as rows; None if one is not affine in the tasks, or has variables of its own."""
     model = Model(pairs.instance, cp.Variable(len(pairs)), pairs=pairs)
     conditions, kinds, out = checked_conditions(block, model), cp.constraints, list[BlockRows]()
-    equations, reverse = (kinds.Equality, kinds.Zero), kinds.NonNeg
     for name, condition in conditions.items():
-        alone = all(v.id == model.unknowns.id for v in condition.variables())
-        if not alone or not isinstance(condition, (kinds.Inequality, kinds.NonPos, reverse, *equations)):
+        if not is_affine(condition, model.unknowns):
             return None
         expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
-        if not expression.is_affine():
-            return None
         model.unknowns.save_value(np.zeros(len(pairs)))
-        sign = -1.0 if isinstance(condition, reverse) else 1.0
+        sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
         (slopes,) = affine_slopes(expression).values()
         per_task = sp.csr_array(slopes.T) * sign
         # a x + at_zero <= 0; an affine function's value at no tasks is its constant
         at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
-        out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
+        out.append(
+            BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, (kinds.Equality, kinds.Zero))))
+        )
     return None if model.required else out
+
+
+def is_affine(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
+    """Whether a condition is linear rows in the unknowns, without other variables."""
+    kinds = cp.constraints
+    if any(v.id != unknowns.id for v in condition.variables()):
+        return False
+    if not isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg, kinds.Equality, kinds.Zero)):
+        return False
+    return bool((condition.expr if hasattr(condition, "expr") else condition.args[0]).is_affine())
 
 
 def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:

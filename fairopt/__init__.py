@@ -13,9 +13,9 @@ below. For maintainers, modules import only from those listed before them:
 * `proof`: the gate, which makes every certificate, bounds, and the kinds of evidence. It reads programs (`solve.form`)
   and calls no method.
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
-* `exact`, `solve`, `scale`: exact answers in fractions; programs and the methods that solve them; many instances of one
-  shape, users in shards.
-* `policy`, `policies`: `Policy`; named notions and mechanisms; saved answers.
+* `exact`, `solve`: exact answers in fractions; programs and the methods that solve them.
+* `policy`, `scale`: `Policy`; many instances of one shape at once, and users in shards.
+* `policies`: named notions and mechanisms; saved answers.
 * `metrics`, `properties`: measures; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.

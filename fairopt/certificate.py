@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION
 
 __all__ = ["Certificate", "ProblemCertificate", "Try", "within_tolerance"]
 
+SMALL = 1e-2  # a gap above this may be that of an optimum near 0, or of assumed ranges
 STRICT = {"extra": "forbid", "strict": True}  # for reading files
 
 
@@ -155,8 +157,10 @@ class ProblemCertificate:
         A proven bound on the optimum: no feasible point has a smaller objective, or a larger one if it is maximised.
         Infinite if there is none, if the problem is infeasible and if it is unbounded.
     gap : float
-        Distance of value and bound relative to the larger of both, without constants that the objective adds, or to a
-        thousandth of the objective's terms, if that is more. NaN if the problem is infeasible or unbounded.
+        ``distance`` relative to the larger of value and bound, without constants that the objective adds, or to a
+        thousandth of the largest term of the objective, if that is more. NaN if the problem is infeasible or unbounded.
+    distance : float
+        Distance of value and bound, with what rounding may hide of the value.
     violation : float
         Largest violation of a constraint or of an attribute of a variable, relative to the terms of its row.
     violations : tuple of (str, float)
@@ -176,8 +180,8 @@ class ProblemCertificate:
         Whether the proof took another solve, since the dual values of the constraints did not suffice.
     maximised : bool
         Whether the objective is maximised.
-    tol : float
-        The tolerance of ``ok``.
+    tol, atol : float
+        The tolerances of ``ok``.
     seconds : float
         Time of the whole call.
 
@@ -195,6 +199,7 @@ class ProblemCertificate:
     bound: float
     gap: float
     violation: float
+    distance: float = math.inf
     violations: tuple[tuple[str, float], ...] = ()
     infeasible: bool = False
     unbounded: bool = False
@@ -206,6 +211,7 @@ class ProblemCertificate:
     solved_again: bool = False
     maximised: bool = False
     tol: float = GAP_TOLERANCE
+    atol: float = 0.0
     seconds: float = 0.0
     file: Callable[[str | None], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
 
@@ -222,8 +228,41 @@ class ProblemCertificate:
 
     @property
     def ok(self) -> bool:
-        """Whether gap and violation are within ``tol``, or the problem is proved infeasible or unbounded."""
-        return self.infeasible or self.unbounded or bool(self.gap <= self.tol and self.violation <= self.tol)
+        """Whether the gap is within ``tol`` or the distance within ``atol``, and the violation within ``tol``, or the
+        problem is proved infeasible or unbounded.
+        """
+        near = self.gap <= self.tol or self.distance <= self.atol
+        return self.infeasible or self.unbounded or bool(near and self.violation <= self.tol)
+
+    @property
+    def next_step(self) -> str:
+        """What to do about an answer that is not certified; empty if it is."""
+        if self.ok:
+            return ""
+        if self.value is None:
+            return "solve the problem first, or look why the solver left no values"
+        if not math.isfinite(self.value):
+            return "give values inside of the objective's domain"
+        if self.violation > self.tol:
+            name, _ = self.violations[0]
+            return f"solve with a tighter tolerance of feasibility, as the answer breaks {name}, or give a larger tol"
+        if not math.isfinite(self.bound):
+            return "give ranges of variables by limits={variable: (low, high)}, as no bound was found without"
+        if self.relaxed:
+            return "a gap of whole numbers may stay: give a larger tol, or add what excludes fractions"
+        if self.assumed and (self._is_beyond or self.gap > SMALL):
+            return "solve with a tighter tolerance, or give ranges of variables by limits={variable: (low, high)}"
+        if self.gap > SMALL and abs(self.bound) <= self.distance:
+            return (
+                "solve with a tighter tolerance or in larger units, or, if the optimum is 0 and "
+                f"{self.distance:.1e} is as good, give it as atol"
+            )
+        return "solve with a tighter tolerance, in other units or by another solver, or give a larger tol"
+
+    @property
+    def _is_beyond(self) -> bool:
+        """Whether the answer is better than the bound."""
+        return self.value is not None and (self.value > self.bound if self.maximised else self.value < self.bound)
 
     def __str__(self) -> str:
         assumed = f", among points with {self.assumed}" if self.assumed else ""
@@ -245,12 +284,17 @@ class ProblemCertificate:
         notes = ""
         if self.relaxed:
             notes += "; the bound is that of the relaxation, in which integer variables may have any value"
-        if self.value is not None and (self.value > self.bound if self.maximised else self.value < self.bound):
+        if self._is_beyond:
             if self.violation:
                 notes += "; the answer is better than the bound by what its violation allows: the bound is one-sided"
             else:
                 notes += "; the answer is better than the bound, so the assumption does not hold"
+        notes += f". Next: {self.next_step}" if self.next_step else ""
         if self.value is None:
             return f"{verdict}: some variables have no values; {bound}, {by}{claimed}{notes}"
-        numbers = f"gap {self.gap:.1e} (value {self.value:.10g}, {bound})"
+        apart = f", {self.distance:.1e} apart" if f"{self.value:.10g}" == f"{self.bound:.10g}" and self.distance else ""
+        how = f"gap {self.gap:.1e}"
+        if self.gap > self.tol and self.distance <= self.atol:
+            how = f"{self.distance:.1e} from the optimum, within an atol of {self.atol:.1e}"
+        numbers = f"{how} (value {self.value:.10g}, {bound}{apart})"
         return f"{verdict}: {numbers}, {violation}, {by}{claimed}{notes}"

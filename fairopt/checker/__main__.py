@@ -24,16 +24,18 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="ANSWER", help="a JSON file of a saved answer or proof")
+    parser.add_argument("--tol", type=float, default=1e-6, help="the largest gap that is proved (default 1e-6)")
+    parser.add_argument("--atol", type=float, default=0.0, help="of a program: the largest distance from its bound")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="time limit for each file")
     given = parser.parse_args(arguments)
     proved = True
     for path in given.files:
         try:
-            found = verify(path, time_limit=given.time_limit)
+            found = verify(path, tol=given.tol, atol=given.atol, time_limit=given.time_limit)
             ok, said = found.ok, str(found)
         except FileNotFoundError as error:
             ok, said = False, f"not proved: {error}"
-        except ValueError as error:  # of the time limit
+        except ValueError as error:  # of an option
             parser.error(str(error))
         print(f"{path}: {said}" if len(given.files) > 1 else said)
         proved = proved and ok

@@ -22,7 +22,7 @@ from .constraints import impose
 from .exact import proved_exactly, read_differently
 from .hierarchy import gap_of_filling
 from .instance import Cluster, check_keys, differences, digest
-from .numbers import GAP, ZERO, Fraction, at_least, numbers, together
+from .numbers import ZERO, Fraction, Tolerances, at_least, numbers, together
 from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
 from .policy import OBJECTIVES, PARAMETERS, USER_SHARES, Block, block, tiers_of
 from .teams import guaranteed, limited
@@ -210,7 +210,9 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     return gap, ", each level given those before it" * cluster.given_earlier, faults
 
 
-def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
+def verify(
+    path: str | Path, instance: Any = None, *, tol: float = 1e-6, atol: float = 0.0, time_limit: float | None = None
+) -> Verification:
     """Prove a saved allocation, or a saved proof of any program, from its file alone, without a solver.
 
     Parameters
@@ -221,13 +223,17 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
         ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
         what is held do not count.
+    tol : float, default 1e-6
+        The largest gap that is proved; of a program also its largest violation.
+    atol : float, default 0
+        Of a program: the largest distance of value and bound that is proved whatever the gap is, for optima of 0.
     time_limit : float, optional
         Seconds; reading the file does not count. ``statement`` says what was proved within them.
 
     Returns
     -------
     Verification
-        ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
+        ``ok`` only if the answer is proved feasible and within ``tol`` of the optimum.
 
     Raises
     ------
@@ -252,16 +258,16 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     not proved: the file holds another instance than the one given:
       user 'user2': weight 1.0 in the file, 2.0 in the instance given
     """
-    clock, collects = Clock(time_limit), gc.isenabled()
+    tolerances, clock, collects = Tolerances.of(tol, atol), Clock(time_limit), gc.isenabled()
     gc.disable()  # a sixth of the time: many small numbers, and no cycles
     try:
-        return _verified(path, instance, clock)
+        return _verified(path, instance, clock, tolerances)
     finally:
         if collects:
             gc.enable()
 
 
-def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
+def _verified(path: str | Path, instance: Any, clock: Clock, tolerances: Tolerances) -> Verification:
     what = "allocation"
     try:
         text = read(path)
@@ -270,7 +276,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
             what = "proof"
             if instance is not None:
                 raise Fault("the file holds a program, not an instance to compare with the one given")
-            return proof_file.verified(data, clock)
+            return proof_file.verified(data, clock, tolerances)
         policy, cluster = policy_of(data), Cluster(data, clock)
         claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
         others = [] if instance is None else differences(data["instance"], instance.to_dict())
@@ -299,7 +305,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
             if data.get("user_policy"):
                 left_out["user_policy"] = "its code is not in the file; what is proved is of the built-in blocks"
             left_out |= {key: "they are of blocks, and no part of the proof" for key in OF_BLOCKS if data.get(key)}
-            close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
+            close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= tolerances.tol)
             if not data.get("exact") and policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
                 check_objective(cluster, first, data)
@@ -333,7 +339,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
     if data.get("placement") is not None:
         statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
         return Verification(True, shown, statement, (), *about, left_out)
-    if math.isinf(shown) or shown > GAP:
+    if gap is None or gap > tolerances.tol:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how, beside)}"
         return Verification(False, shown, "not proved:", (what,), *about)
     gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"

@@ -155,6 +155,23 @@ class RowName(NamedTuple):
     unit: Fraction = Fraction(1)
 
 
+class Tolerances(NamedTuple):
+    """The largest gap that counts as none, of a program its largest violation too, and the largest distance of value
+    and bound whatever the gap is.
+    """
+
+    tol: Fraction
+    atol: Fraction
+
+    @classmethod
+    def of(cls, tol: float, atol: float) -> Tolerances:
+        """Those of numbers as they are written: 1e-6 is a millionth."""
+        for name, number, least in (("tol", tol, "above 0"), ("atol", atol, "from 0")):
+            if not isinstance(number, (int, float)) or not 0 <= number < math.inf or (name == "tol" and not number):
+                raise ValueError(f"{name} is {number!r}, and must be a number {least}")
+        return cls(*(Fraction(Decimal(repr(float(number)))) for number in (tol, atol)))
+
+
 class LinearRow(NamedTuple):
     """``sum of per_task x <= bound``, or ``==``; coefficients are by user and server."""
 

@@ -45,9 +45,9 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved feasible and within 1e-6 of the optimum. Whole tasks must fit and have a proved
+        Whether the answer is proved feasible and within ``tol`` of the optimum. Whole tasks must fit and have a proved
         loss below 100%; whether other whole tasks are better is not checked. Of a program of `certify`: whether what
-        its file claims is proved, and a gap and a violation of at most 1e-6 are.
+        its file claims is proved, and a gap and a violation of at most ``tol``, or a distance of at most ``atol``.
     gap : float
         Proved relative distance from the optimum, rounded up; the largest of all tiers, infinite if nothing is proved.
     statement : str

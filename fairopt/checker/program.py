@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from .cones import Cone, Exponential, Power, SecondOrder, Semidefinite
 from .instance import check_keys
@@ -27,11 +27,16 @@ from .numbers import Fraction, dyadic, exact_sum
 from .outcome import Clock, Fault, short
 
 EXTRA = 64  # bits that a dual point has beyond those of its numbers, for moves into the dual cone
-TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this
+TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this; a gap's unit too
 MOST = 1.7976931348623157e308  # the largest float
 PASSES = 40  # over half-spaces, in which ranges spread: chains of further variables are as long
 KEYS = ("columns", "rows", "cost", "offset", "matrix", "right", "cones")
 CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
+
+
+Ends = dict[int, tuple[Optional[Fraction], Optional[Fraction]]]  # of columns: the least and the most, by what rows say
+NO_ENDS = (None, None)
+ROUNDS = 20  # of ranges that follow from those of other columns
 
 
 class Range(NamedTuple):
@@ -149,10 +154,9 @@ class Program:
         charged = [k for k, x in enumerate(r) if x and k >= apart]
         implied: Mapping[int, Any] = self._implied() if charged else {}
         within = list[int]()
-        if apart and any(
-            end is None or of_radius for end, of_radius in (self._end(k, r[k], implied, True) for k in charged)
-        ):
-            implied = self._propagated(implied, tasks)
+        found = [self._end(k, r[k], implied, apart > 0) for k in charged]
+        if any(end is None or of_radius for end, of_radius in found):
+            implied = self._propagated(implied, tasks) if apart else self._by_several_rows(implied)
         ends, unit = list[tuple[int, Fraction]](), 1
         for k in charged:
             end, is_radius = self._end(k, r[k], implied, apart > 0)
@@ -178,15 +182,60 @@ class Program:
             return end, False
         return Fraction(-radius * sign), True
 
-    def _implied(self) -> dict[int, tuple[Fraction | None, Fraction | None]]:
-        """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""
-        entries = [0] * self.rows
-        for i in self.row:
-            entries[i] += 1
+    def _signed(self) -> list[bool]:
+        """The rows whose s_i is 0, or at least 0 in the cone."""
         signed = [i < self.linear for i in range(self.rows)]
         for start, cone in self.curved:
             for i in cone.signed:
                 signed[start + i] = True
+        return signed
+
+    def _by_several_rows(self, implied: Mapping[int, Any]) -> Ends:
+        """Limits of columns that have none, by limits of the others of a row: what these leave at least of
+        b_i - sum_k a_k z_k >= 0. Repeated at most `ROUNDS` times, as some would fall for ever by halves.
+        """
+        low, high = list[Optional[Fraction]](), list[Optional[Fraction]]()
+        for k, (least, most) in enumerate(zip(self.range.least, self.range.most)):
+            below, above = implied.get(k, NO_ENDS)
+            low.append(below if least is None or (below is not None and below > least) else Fraction(least))
+            high.append(above if most is None or (above is not None and above < most) else Fraction(most))
+        signed, rows = self._signed(), dict[int, list[tuple[int, int]]]()
+        for i, k, a in zip(self.row, self.column, self.matrix):
+            if signed[i] and a:
+                rows.setdefault(i, []).append((k, a))
+        for _ in range(ROUNDS):
+            self.clock.check()
+            changed = False
+            for i, entries in rows.items():
+                for sign in (1, -1)[: 1 + (i < self.zero)]:
+                    changed |= self._by_row(sign * self.right[i], [(k, sign * a) for k, a in entries], low, high)
+            if not changed:
+                break
+        return {k: (low[k], high[k]) for k in range(self.columns)}
+
+    @staticmethod
+    def _by_row(b: int, entries: list[tuple[int, int]], low: list[Any], high: list[Any]) -> bool:
+        """Limits that have none yet, by ``sum a z <= b``; whether there are any."""
+        total, without = Fraction(b), [k for k, a in entries if (low if a > 0 else high)[k] is None]
+        if len(without) > 1:
+            return False
+        some = [(k, a) for k, a in entries if (high if a > 0 else low)[k] is None and without in ([], [k])]
+        if not some:
+            return False
+        for k, a in entries:
+            total = total if k in without else total - (low if a > 0 else high)[k] * a
+        for k, a in some:
+            room = total if without else total + (low if a > 0 else high)[k] * a
+            down = room.n * (1 << EXTRA) // (room.d * abs(a))  # rounded down, and up for upper limits
+            (high if a > 0 else low)[k] = Fraction(down + 1 if a > 0 else -down - 1, 1 << EXTRA)
+        return True
+
+    def _implied(self) -> Ends:
+        """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""
+        entries = [0] * self.rows
+        for i in self.row:
+            entries[i] += 1
+        signed = self._signed()
         out = dict[int, tuple[Any, Any]]()
         for i, k, a in zip(self.row, self.column, self.matrix):
             if entries[i] == 1 and signed[i] and a:
@@ -251,13 +300,16 @@ class Program:
     # -- points and directions ----------------------------------------------------------------------------------------
 
     def value(self, values: Sequence[float]) -> tuple[Fraction, Fraction]:
-        """``c'z + offset`` at a point, and the unit of gaps: the largest size of ``c'z`` and of its terms."""
+        """``c'z + offset`` at a point, and what the unit of gaps is at least: the size of ``c'z``, or a part of that of
+        its largest term.
+        """
         bits = bits_of(values)
         terms = [c * x for c, x in zip(self.cost, integers(values, bits))]
-        value, largest = (
-            Fraction(x, 1 << (self.bits + bits)) for x in (sum(terms), max(map(abs, [sum(terms), *terms])))
+        value, least = (
+            Fraction(x, d << (self.bits + bits))
+            for x, d in ((sum(terms), 1), (max(map(abs, terms), default=0), TYPICAL))
         )
-        return value + self.offset, largest
+        return value + self.offset, max(abs(value), least)
 
     def broken(self, values: Sequence[float], violation: Fraction, apart: int = 0) -> tuple[str, int] | None:
         """The first row, cone or column (by its place) that a point breaks by more than a ``violation`` of its size.
@@ -267,13 +319,13 @@ class Program:
         bits = bits_of(values)
         z = integers(values, bits)
         largest = max(map(abs, z[apart:]), default=0)
-        s, size, coefficient = [b << bits for b in self.right], [abs(b) << bits for b in self.right], [0] * self.rows
+        s, size, coefficient = [b << bits for b in self.right], [0] * self.rows, [0] * self.rows
         for i, j, a in zip(self.row, self.column, self.matrix):
             term = a * z[j]
             s[i] -= term
-            size[i] = max(size[i], abs(term))
+            size[i] += abs(term)
             coefficient[i] = max(coefficient[i], abs(a) * (j >= apart))
-        size = [max(one, a * largest // TYPICAL) for one, a in zip(size, coefficient)]
+        size = [max(one, abs(b) << bits, a * largest // TYPICAL) for one, b, a in zip(size, self.right, coefficient)]
         n, d = violation.as_integer_ratio()
         for i, x in enumerate(s[: self.linear]):
             if (x < 0 or (x and i < self.zero)) and abs(x) * d > n * size[i]:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from .numbers import GAP, ZERO, Fraction, at_least
+from .numbers import ZERO, Fraction, Tolerances, at_least
 from .outcome import Clock, Fault, Verification, rounded_up, short
 from .program import Bound, Names, Program, floats, floats_or_none, require
 
@@ -32,7 +32,6 @@ KEYS = (
 CLAIMS = ("status", "value", "bound", "gap", "violation")
 NONE = {"optimal": (), "unbounded": CLAIMS[1:4], "infeasible": CLAIMS[1:]}  # claims that are null, by status
 SAME = Fraction(1, 10**9)  # of the unit of gaps: how close a stated value is to the one computed again
-VIOLATION = Fraction(1, 10**6)  # of the sizes of rows
 ONE = {"columns": "column", "rows": "row", "entries": "entry"}
 SHOWN = 3  # names in a sentence
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that is named
@@ -47,7 +46,8 @@ NOT_PROVED = {
 class ProofFile:
     """A file, read and checked for its form; its numbers are checked by `verified`."""
 
-    def __init__(self, data: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(self, data: Mapping[str, Any], clock: Clock, tolerances: Tolerances) -> None:
+        self.tolerances = tolerances
         require(data, KEYS, "the file")
         require(data["source"], ("name", "text", "sha256"), "source")
         require(data["claims"], CLAIMS, "claims")
@@ -113,20 +113,20 @@ class ProofFile:
         return f"within a radius ({', '.join(names)}{more}), beyond which nothing is proved: "
 
 
-def verified(data: Mapping[str, Any], clock: Clock) -> Verification:
+def verified(data: Mapping[str, Any], clock: Clock, tolerances: Tolerances) -> Verification:
     """Prove what a file claims of its program; `Fault` if it is not proved."""
-    file = ProofFile(data, clock)
+    file = ProofFile(data, clock, tolerances)
     clock.check()
     clock.done.append("the file is complete")
-    gap, statement = {"optimal": _optimal, "infeasible": _infeasible, "unbounded": _unbounded}[file.status](file)
+    gap, near, statement = {"optimal": _optimal, "infeasible": _infeasible, "unbounded": _unbounded}[file.status](file)
     about = (file.text, file.size, file.digest)
-    if gap > GAP:
+    if not near:
         return Verification(False, at_least(gap), "not proved:", (statement,), *about)
     return Verification(True, at_least(gap), f"proved: {statement}", (), *about, NOT_PROVED)
 
 
-def _optimal(file: ProofFile) -> tuple[Fraction, str]:
-    """The gap that a file proves, and a statement of it."""
+def _optimal(file: ProofFile) -> tuple[Fraction, bool, str]:
+    """The gap that a file proves, whether it is small, and a statement of it."""
     assert file.point is not None
     value, unit = file.program.value(file.point)
     if abs(file.claims["value"] * file.sign - value) > SAME * max(unit, abs(file.program.offset)):
@@ -137,19 +137,19 @@ def _optimal(file: ProofFile) -> tuple[Fraction, str]:
     if file.claims["bound"] * file.sign > low:
         proves = _shown(low * file.sign)
         raise Fault(f"the bound is {_shown(file.claims['bound'])} in the file, but the dual point proves {proves}")
-    gap = abs(value - low) / (unit or abs(bound.value)) if value != low else ZERO
+    gap = abs(value - low) / max(unit, abs(bound.value)) if value != low else ZERO
     if gap > file.claims["gap"]:
         raise Fault(f"the gap is {_shown(file.claims['gap'])} in the file, but {at_least(gap):.1e} is proved")
     side, beyond = "least" if file.sign > 0 else "most", "; the value is beyond that, as the point breaks rows"
     size = f"gap <= {rounded_up(at_least(gap))}" if gap else "gap 0"
-    size = size if gap <= GAP else f"the dual point proves only a gap of {rounded_up(at_least(gap))}"
-    return gap, (
-        f"{file.within(bound)}{size} of {file.of()}: the value is {_shown(value * file.sign)}, the optimum at {side} "
-        f"{_shown(low * file.sign)}{beyond * (value < low)}; {file.held()}"
-    )
+    near = gap <= file.tolerances.tol or abs(value - low) <= file.tolerances.atol
+    size = size if near else f"the dual point proves only a gap of {rounded_up(at_least(gap))}"
+    values = f"the value is {_shown(value * file.sign)}, the optimum at {side} {_shown(low * file.sign)}"
+    statement = f"{file.within(bound)}{size} of {file.of()}: {values}{beyond * (value < low)}; {file.held()}"
+    return gap, near, statement
 
 
-def _infeasible(file: ProofFile) -> tuple[Fraction, str]:
+def _infeasible(file: ProofFile) -> tuple[Fraction, bool, str]:
     """That no point is feasible: a lower bound of 0 is above 0."""
     bound = _bound(file, False)
     if not bound.value > 0:
@@ -158,15 +158,15 @@ def _infeasible(file: ProofFile) -> tuple[Fraction, str]:
     ranges = dict.fromkeys(file.rows.range_of(i) for i, y in enumerate(file.dual) if abs(y) > least)
     named = [file.rows.names[k] for k in ranges if k is not None]
     part = f"; {', '.join(named)} take part" if 0 < len(named) <= SHOWN else ""
-    return ZERO, f"{file.within(bound)}no point satisfies {file.of()}{part}"
+    return ZERO, True, f"{file.within(bound)}no point satisfies {file.of()}{part}"
 
 
-def _unbounded(file: ProofFile) -> tuple[Fraction, str]:
+def _unbounded(file: ProofFile) -> tuple[Fraction, bool, str]:
     """That the objective has no bound from a point that is feasible within the violation."""
     _check_point(file)
     if why := file.program.endless(file.dual):
         raise Fault(why)
-    return ZERO, f"the objective has no bound in {file.of()}, along a direction from a point; there {file.held()}"
+    return ZERO, True, f"the objective has no bound in {file.of()}, along a direction from a point; there {file.held()}"
 
 
 def _bound(file: ProofFile, with_cost: bool) -> Bound:
@@ -185,8 +185,8 @@ def _check_point(file: ProofFile) -> None:
         if radius is not None and abs(x) > radius:
             raise Fault(f"{file.columns.of(k, 'column')} is beyond its radius")
     violation = file.claims["violation"]
-    if violation > VIOLATION:
-        raise Fault(f"a violation of {float(violation):.1e} is claimed, above {float(VIOLATION):g}")
+    if violation > (most := file.tolerances.tol):
+        raise Fault(f"a violation of {float(violation):.1e} is claimed, above {float(most):g}")
     broken = file.program.broken(file.point, violation)
     if broken is not None:
         what, place = broken

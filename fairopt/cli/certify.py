@@ -45,6 +45,10 @@ def certify(
         str | None, typer.Option(metavar="NAME", help="Solve the problem with this solver first.")
     ] = None,
     tol: Annotated[float, typer.Option(help="The largest gap and violation that are certified.")] = 1e-6,
+    atol: Annotated[
+        float | None,
+        typer.Option(help="The distance from the optimum that is certified whatever the gap is, for optima of 0."),
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the proof.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +63,7 @@ def certify(
                 problem.solve(solver=solver)
             except cp.error.SolverError as error:
                 raise SolverUnavailable(f"{place} was not solved: {error}") from None
-        proof = prove(problem, tol=tol, time_limit=time_limit)
+        proof = prove(problem, tol=tol, atol=atol, time_limit=time_limit)
     if out is not None:
         proof.save(out, place)
     if as_json:
@@ -80,7 +84,7 @@ def as_data(proof: ProblemCertificate) -> dict[str, Any]:
     data = {one.name: getattr(proof, one.name) for one in fields(proof) if one.name != "file"}
     for name in ("violations", "weights"):
         data[name] = dict(data[name])
-    return {"ok": proof.ok, "statement": str(proof), **data}
+    return {"ok": proof.ok, "statement": str(proof), "next_step": proof.next_step, **data}
 
 
 def _problem(place: str) -> cp.Problem:

@@ -65,6 +65,10 @@ def verify(
         typer.Argument(metavar="FILE...", help="JSON files from 'fairopt solve --out' or Allocation.save."),
     ] = None,
     as_json: AsJson = False,
+    tol: Annotated[
+        float, typer.Option(min=1e-15, help="The largest gap that is proved; of a program also its violation.")
+    ] = 1e-6,
+    atol: Annotated[float, typer.Option(min=0.0, help="Of a program: the largest distance from its bound.")] = 0.0,
     time_limit: Seconds = None,
     write_checker: Annotated[
         Path | None,
@@ -96,7 +100,7 @@ def verify(
     for path in paths or ():
         with working(str(path), verbose=False):
             path = path if upgrade is None else reading.upgrade(path, upgrade)
-            verifications[str(path)] = reading.verify(path, instance, time_limit=time_limit)
+            verifications[str(path)] = reading.verify(path, instance, tol=tol, atol=atol, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths or ()) > 1 else ""
             console_for().print(f"{name}{verifications[str(path)]}", markup=False, soft_wrap=True)

@@ -218,7 +218,14 @@ def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str,
     return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
 
 
-def verify(path: str | Path, instance: Instance | None = None, *, time_limit: float | None = None) -> Verification:
+def verify(
+    path: str | Path,
+    instance: Instance | None = None,
+    *,
+    tol: float = 1e-6,
+    atol: float = 0.0,
+    time_limit: float | None = None,
+) -> Verification:
     """Prove a saved answer from its file alone, by code of the standard library that shares none with the methods.
 
     It may also hold a cone program with a point and a dual point: these prove the optimum of any CVXPY problem.
@@ -233,13 +240,17 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
         ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
         what is held do not count.
+    tol : float, default 1e-6
+        The largest gap that is proved; of a program also its largest violation.
+    atol : float, default 0
+        Of a program: the largest distance of value and bound that is proved whatever the gap is, for optima of 0.
     time_limit : float, optional
         Seconds; reading the file does not count. ``statement`` says what was proved within them.
 
     Returns
     -------
     Verification
-        ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
+        ``ok`` only if the answer is proved feasible and within ``tol`` of the optimum.
 
     Raises
     ------
@@ -265,13 +276,13 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
       user 'user2': weight 1.0 in the file, 2.0 in the instance given
     """
     if _format_of(Path(path)) not in EARLIER:
-        return checker.verify(path, instance, time_limit=time_limit)
+        return checker.verify(path, instance, tol=tol, atol=atol, time_limit=time_limit)
     with tempfile.TemporaryDirectory() as folder:
         try:
             new = upgrade(Path(path), Path(folder) / "upgraded.json")
         except FairoptError as error:
             return Verification(False, math.inf, "not proved:", (str(error),))
-        return checker.verify(new, instance, time_limit=time_limit)
+        return checker.verify(new, instance, tol=tol, atol=atol, time_limit=time_limit)
 
 
 def upgrade(old: Path, new: Path) -> Path:

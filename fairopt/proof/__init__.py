@@ -17,8 +17,8 @@ The files:
 * `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams;
   `determined`: what follows from these totals by prices.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
-* `certify`: certificates of any CVXPY problem (`fairopt.certify`). `stated`: the problem as it is asked; `proof_file`:
-  its proof as a file.
+* `certify`: certificates of any CVXPY problem (`fairopt.certify`). `stated`: the problem as it is asked; `completed`:
+  what CVXPY added to it, from its values and dual values; `proof_file`: its proof as a file.
 * `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
 * `slopes`: the unit of gaps of objectives with variables of their own.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.

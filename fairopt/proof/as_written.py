@@ -31,10 +31,11 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError
 from fairopt.instance import Instance
+from fairopt.proof.completed import part_of
 from fairopt.proof.conic import ConeProgram, cone_of_row
 from fairopt.proof.entries import Place
 from fairopt.proof.feasibility import tangent
-from fairopt.proof.proof_file import by_single_entries, closed, of_program, or_null, part_of, row_order, violation_of
+from fairopt.proof.proof_file import by_single_entries, closed, of_program, or_null, row_order, violation_of
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE

@@ -5,9 +5,9 @@ With the problem as a cone program ``min c'z + d, b - A z in K`` and any y of th
     c'z  >=  -b'y + sum_k min over the range of z_k of r_k z_k        for every feasible z         (Bound 7.3),
 
 so that a point is as good as its distance to the right side. Where y comes from decides how close that is, and nothing
-else: from the multipliers that the solver left on the user's constraints, if these are all rows there are, else from
-one more solve. A variable without a range is charged at ``radius`` times its size at the answer; the certificate then
-speaks of points no further than this, and says so.
+else: from the multipliers that the solver left on the user's constraints, with those of rows that CVXPY adds as they
+follow from these and the user's values (`completed`), else from one more solve. A variable without a range is charged
+at ``radius`` times its size at the answer; the certificate then speaks of points no further than this, and says so.
 
     infeasible:  the same with c = 0 and a right side above 0 (Farkas' lemma);
     unbounded:   a feasible point and a direction d with -A d in K and c'd < 0.
@@ -24,7 +24,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -35,7 +35,17 @@ from fairopt.blocks.rows import TYPICAL
 from fairopt.blocks.written_values import rounding_of, size_of, without_constants
 from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
-from fairopt.proof.conic import ConeProgram, DualBound, cone_of_row, exact_sums, outside_cones, points_of
+from fairopt.proof.completed import completed, units
+from fairopt.proof.conic import (
+    SOLVED,
+    ConeProgram,
+    DualBound,
+    cone_of_row,
+    exact_sums,
+    into_dual_cone,
+    outside_cones,
+    points_of,
+)
 from fairopt.proof.feasibility import relative_violation
 from fairopt.proof.least_squares import minimum_norm
 from fairopt.proof.proof_file import proof_file
@@ -43,7 +53,7 @@ from fairopt.proof.ranges import ranges_within_cones
 from fairopt.proof.stated import Stated, flat
 from fairopt.proof.written_rows import in_rows, is_as_asked
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.clock import begin
+from fairopt.runtime.clock import FIX, Clock, begin, check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere, values_kept
@@ -51,14 +61,19 @@ from fairopt.solve.form.compiled import CompiledHere, values_kept
 __all__ = ["certify"]
 
 RADIUS = 1e3  # the default: of a variable's size at the answer
-CANCELLED = 1e-3  # of the objective's terms: the least unit of a gap, since optima may be 0
+CANCELLED = 1e-3  # of the objective's largest term: the least unit of a gap, as terms may cancel
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
 NEARLY = 1e-7  # of the terms: rows that a solver's direction is meant to keep
 STRAIGHT = 1e-10  # of the terms: what a proof of infeasibility may leave of a column
 ENOUGH = 0.1  # of the tolerance: a gap for which no other dual point is tried
 BITS = (0, 2, 4, 8, 12, 16, 20, 26, 32)  # after the point, of directions of few digits
 NEAR = 1e-3  # of the largest terms: what a solver's ray may leave of a column
+LEAST = 1e-2  # of the largest multiplier: what each row has when other columns get their values
+SHORT = 0.3  # seconds for a certificate of what is known when the time is over
+NOISE = 1e-8  # of the largest multiplier: what a solver may leave of a ray
 FEW = 30  # constraints in a proof of infeasibility, each of which is tried without
+NO_GAP = {"gap": math.nan, "distance": math.nan}
+MANY = 1e6  # entries that a variable for an aggregate has to save: it has no range, so that bounds assume one
 NAMED = 3  # variables that an assumption names
 TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that a proof of infeasibility names
 
@@ -69,6 +84,7 @@ def certify(
     limits: Mapping[cp.Variable, tuple[Any, Any]] | None = None,
     radius: float = RADIUS,
     tol: float = GAP_TOLERANCE,
+    atol: float | None = None,
     time_limit: float | None = None,
 ) -> ProblemCertificate:
     """Prove how good the answer of a CVXPY problem is, or that it has none, without trusting the solver.
@@ -91,8 +107,11 @@ def certify(
         within this many times their size at the answer (at least 1); the certificate says so in ``assumed``.
     tol : float, default 1e-6
         The largest gap and the largest violation of an answer that is certified.
+    atol : float, optional
+        The largest distance from the optimum, in the objective's own unit, that is certified whatever the gap is: for
+        optima of 0, beside which no gap is small. By default a thousandth of ``tol`` times the objective's terms.
     time_limit : float, optional
-        Seconds. `NotCertified` if they are over.
+        Seconds. If they are over, `NotCertified`, with the certificate of the best bound so far as ``best``.
 
     Returns
     -------
@@ -111,17 +130,34 @@ def certify(
     (True, 12.0)
     """
     begun = time.perf_counter()
-    for name, number in (("radius", radius), ("tol", tol)):
-        if not isinstance(number, (int, float, np.integer, np.floating)) or not 0 < number < math.inf:
+    given = {"radius": radius, "tol": tol} | ({} if time_limit is None else {"time_limit": time_limit})
+    for name, number in given.items():
+        if not _is_number(number) or not number > 0 or (number == math.inf and name != "time_limit"):
             raise InvalidProblem(f"{name} is {number!r}; give a number above 0")
+    if atol is not None and (not _is_number(atol) or not 0 <= atol < math.inf):
+        raise InvalidProblem(f"atol is {atol!r}; give a number from 0, or None")
     clock = begin(time_limit)
-    stated = Stated.of(problem, limits)
+    proof = _Proof(Stated.of(problem, limits), float(radius), float(tol), None if atol is None else float(atol))
 
     def work() -> ProblemCertificate:
         with quiet():
-            return _Proof(stated, float(radius), float(tol)).certificate()
+            return proof.certificate()
 
-    return replace(clock.run(work), seconds=time.perf_counter() - begun)
+    def late() -> ProblemCertificate:
+        def best() -> ProblemCertificate | None:
+            with quiet():
+                return replace(proof.optimal(), seconds=clock.seconds) if proof.found else None
+
+        found = Clock(SHORT).run(best, lambda: None)
+        far = "" if found is None else f" So far: {found}"
+        raise NotCertified(f"the answer was not certified within {clock}. {FIX}.{far}", best=found)
+
+    return replace(clock.run(work, late), seconds=time.perf_counter() - begun)
+
+
+def _is_number(given: Any) -> bool:
+    """Whether a value is a number."""
+    return isinstance(given, (int, float, np.integer, np.floating))
 
 
 @contextmanager
@@ -141,6 +177,14 @@ class _Terms(NamedTuple):
     size: float
 
 
+class _Start(NamedTuple):
+    """A dual point to start from, a point, and the units of the first step."""
+
+    dual: Float
+    point: Float | None
+    unit: Float | None = None
+
+
 @dataclass(frozen=True)
 class _Proof:
     """What is known of a problem, computed once each."""
@@ -148,15 +192,17 @@ class _Proof:
     stated: Stated
     radius: float
     tol: float
+    given_atol: float | None
+    found: list[DualBound] = field(default_factory=list)  # each better than the last
 
     @cached_property
     def compiled(self) -> CompiledHere:
         """The cone program's data, which are those of the problem at a random point."""
-        made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False})
+        made = CompiledHere.made(self.stated.posed, "CLARABEL", {"use_quad_obj": False}, MANY)
         if made is None:
             raise SolverUnavailable(
-                "the problem has cones besides linear, second-order, semidefinite and exponential cones, and power "
-                "cones of three numbers; give atoms such as geo_mean without approx=False"
+                "the problem has cones besides linear, second-order, semidefinite, exponential and power cones; write "
+                "it with these"
             )
         if not is_as_asked(made):
             raise NotCertified("the rows that CVXPY compiled differ from the problem at a random point")
@@ -197,19 +243,46 @@ class _Proof:
     # ---- the dual point
 
     @cached_property
-    def own_duals(self) -> Float | None:
-        """The dual values of the user's constraints by row, and 0 for bounds; None if there are other rows."""
+    def given_duals(self) -> Float | None:
+        """The dual values of the user's constraints by row, in the dual cone, 0 for bounds, and NaN for rows that CVXPY
+        added; None if some constraint has none.
+        """
         y = np.full(len(self.program.b), np.nan)
         for condition, written in zip(self.stated.constraints, self.stated.written, strict=True):
             values = [one.value for one in condition.dual_variables]
+            if isinstance(written, cp.constraints.PowConeND):
+                continue  # CVXPY gives none
             if any(
-                value is None or np.shape(value) != one.shape
+                value is None or np.shape(value) != one.shape or not np.isfinite(value).all()
                 for value, one in zip(values, condition.dual_variables, strict=True)
             ):
                 return None
             y[self.compiled.rows[written.id]] = in_rows(written, [np.asarray(value, dtype=float) for value in values])
         y[self.of_bounds] = 0.0
-        return y if np.isfinite(y).all() else None
+        return np.where(np.isnan(y), np.nan, into_dual_cone(np.nan_to_num(y), self.program.dims))
+
+    @cached_property
+    def own(self) -> _Start | None:
+        """A dual point from the user's dual values; None without such.
+
+        What `completed` leaves of columns are the multipliers of rows that hold the user's variables alone, such as
+        those of semidefinite ones.
+        """
+        program, y, z = self.program, self.given_duals, self.at
+        if y is None:
+            return None
+        if not np.isnan(y).any():
+            return _Start(y, None if np.isnan(z).any() else z)
+        if not self.stated.has_values:
+            return None
+        z, y = completed(self.compiled, program, z, y)
+        if y is None:
+            return None
+        if (rest := np.flatnonzero(np.isnan(y))).size:
+            y = np.nan_to_num(y)
+            rows = sp.csr_array(sp.csr_array(program.transposed.T)[rest].T)
+            y[rest] = -minimum_norm(rows, program.c + program.transposed @ y)
+        return _Start(y, z, units(program, z, y, ENOUGH * max(self.tol * abs(self.terms.value or 0.0), self.atol)))
 
     @property
     def of_bounds(self) -> slice:
@@ -259,17 +332,20 @@ class _Proof:
         values = {v: np.full(v.size, np.abs(flat(v)).max(initial=0.0)) for v in self.stated.parts}
         return self.stated.by_column(self.columns, values, largest if z is None else np.abs(z))
 
-    def bounds(self, program: ConeProgram, y: Float, size: Float, level: float | None) -> Iterator[DualBound]:
-        """Bounds by points near y: in the dual cone, then at which columns without a range vanish, then all; of points
-        below a level, if there is one, where ranges are assumed.
-        """
-        every, none = np.ones(len(program.c), dtype=bool), np.full(len(program.c), np.inf)
-        box: tuple[Float, Float] | None = None
-        for some in (~every, ~program.bounded, every):
-            found = program.bound(program.repaired(y, some, every), -none, none)
-            if found.open.any():
-                box = box or self.box(size, level)
-                found = program.bound(found.y, *box)._replace(below=math.inf if level is None else level)
+    def near(self, program: ConeProgram, y: Float, unit: Float | None = None) -> Iterator[Float]:
+        """Points near y: in the dual cone, then at which columns without a range vanish, then all."""
+        every = np.ones(len(program.c), dtype=bool)
+        masks = ~every, ~program.bounded, every
+        for some in (one for k, one in enumerate(masks) if not k or (one != masks[k - 1]).any()):
+            check("the proof by a dual point")
+            yield program.repaired(y, some, every, unit)
+
+    def bounds(self, program: ConeProgram, y: Float, size: Float) -> Iterator[DualBound]:
+        """Bounds by points near y, within the radius where columns have no range."""
+        none = np.full(len(program.c), np.inf)
+        for at in self.near(program, y):
+            found = program.bound(at, -none, none)
+            found = program.bound(at, *self.box(size, None)) if found.open.any() else found
             if np.isfinite(found.low):
                 yield found
 
@@ -288,19 +364,60 @@ class _Proof:
             return _Terms(None, constant, 0.0, 0.0)
         return _Terms(float(np.asarray(rest.value).item()), constant, rounding_of(rest), size_of(rest))
 
+    @cached_property
+    def atol(self) -> float:
+        """The distance from the optimum that is certified whatever the gap is."""
+        return self.tol * CANCELLED * self.terms.size if self.given_atol is None else self.given_atol
+
     @property
     def value(self) -> float | None:
         """The value of the user's objective; None without values of variables, not finite outside of its domain."""
         return None if self.terms.value is None else self.terms.value + self.terms.constant
 
-    def gap(self, low: float) -> float:
-        """The gap of a bound on the minimum without the constant."""
-        value, _, rounding, size = self.terms
+    def distance(self, low: float) -> float:
+        """How far the value is from a bound on the minimum without the constant, rounding included."""
+        value = self.terms.value
         if value is None or not np.isfinite(value):
             return math.inf
         off = abs(self.sign * low - value)
-        unit = max(abs(value), abs(low), CANCELLED * size)
-        return (off + rounding) / unit if off > 0 else 0.0
+        return off + self.terms.rounding if off > 0 else 0.0
+
+    def gap(self, low: float) -> float:
+        """The gap of a bound on the minimum without the constant: its distance in the unit of `fairopt.checker`."""
+        if not (off := self.distance(low)) or off == math.inf:
+            return off
+        unit = max(abs(self.terms.value or 0.0), abs(low), CANCELLED * self.largest(self.of_user))
+        if off > self.tol * unit:
+            unit = max(unit, CANCELLED * self.largest(~self.of_user))
+        return off / unit if unit > 0 else math.inf
+
+    def largest(self, some: Bool) -> float:
+        """The largest term of some columns in the objective at the answer."""
+        if not (self.program.c[some] != 0).any():
+            return 0.0
+        at = self.at
+        if np.isnan(at[some]).any():
+            at = self.point if self.own is None or self.own.point is None else self.own.point
+        return float(np.abs(self.program.c * at)[some].max(initial=0.0))
+
+    @cached_property
+    def point(self) -> Float:
+        """The user's values, with the best values of the columns that CVXPY added."""
+        y = self.found[-1].y if self.found else np.zeros(len(self.program.b))
+        return completed(self.compiled, self.program, self.at, np.where(self.of_rows, y, np.nan), SOLVED, LEAST)[0]
+
+    @cached_property
+    def of_rows(self) -> Bool:
+        """The rows of the user's constraints and of bounds."""
+        ours = np.zeros(len(self.program.b), dtype=bool)
+        for one in (*self.stated.written, *self.stated.further.values()):
+            ours[self.compiled.rows[one.id]] = not isinstance(one, cp.constraints.PowConeND)
+        ours[self.of_bounds] = True
+        return ours
+
+    def is_near(self, low: float) -> bool:
+        """Whether a bound is as near to the value as is asked."""
+        return self.gap(low) <= self.tol or self.distance(low) <= self.atol
 
     @cached_property
     def typical(self) -> dict[int, Float]:
@@ -347,56 +464,89 @@ class _Proof:
 
     def certificate(self) -> ProblemCertificate:
         """The certificate, by the first dual point that suffices."""
-        own = self.own_duals
+        own = self.own
         if own is not None and not self.stated.has_values:
-            found = self.infeasible(own, False)
+            found = self.infeasible(own.dual, False)
             if found is not None:
                 return found
         if not self.program.c.any():  # any point is an optimum, and solvers leave noise
-            best = self.best(np.zeros(len(self.program.b)), None)
-        else:
-            best = None if own is None else self.best(self.with_bounds(self.program, own), None)
-        if best is not None and self.gap(best.low) <= self.tol and self.violation <= self.tol:
-            return self.optimal(best, False)
+            self.keep(self.best(_Start(np.zeros(len(self.program.b)), None)))
+        elif own is not None:
+            own = own._replace(dual=self.with_bounds(self.program, own.dual))
+            if own.unit is not None:  # a bound that the answer does not meet costs what it takes
+                own.dual[self.of_bounds] = np.minimum(own.dual[self.of_bounds], own.unit[self.of_bounds])
+            self.keep(self.best(own))
+        if self.suffices:
+            return self.optimal()
+        check("the proof by CLARABEL (a second solve)")
         z, y = self.again or (None, None)
-        if y is not None:
-            if not (self.stated.has_values and self.violation <= self.tol):
-                found = self.infeasible(y, True)
-                if found is not None:
-                    return found
-            second = self.best(y, z)
-            best = max(filter(None, (best, second)), key=self._order, default=None)
-            if z is not None and not (best is not None and self.gap(best.low) <= self.tol):
-                found = self.unbounded(z)
-                if found is not None:
-                    return found
-        return self.optimal(best, True)
+        check()
+        if z is None or y is None:
+            return self.optimal()
+        if not (self.stated.has_values and self.violation <= self.tol) and not self.are_optimal(z, y):
+            found = self.infeasible(y, True)
+            if found is not None:
+                return found
+        self.keep(self.best(_Start(y, z)))
+        best = self.found[-1] if self.found else None
+        if best is None or (best.open.any() and not self.is_near(best.low)):  # else it is bounded
+            found = self.unbounded(z)
+            if found is not None:
+                return found
+        return self.optimal()
 
-    def optimal(self, best: DualBound | None, again: bool) -> ProblemCertificate:
-        """The certificate of a bound."""
-        has_file = best is not None and np.isfinite(self.gap(best.low) + self.violation)
+    def keep(self, found: DualBound | None) -> None:
+        """Keep a bound if it is the best so far."""
+        if found is not None and np.isfinite(found.low):
+            self.found.append(max([*self.found, found], key=self._order))
+
+    @property
+    def suffices(self) -> bool:
+        """Whether what is kept certifies the answer."""
+        return bool(self.found) and self.is_near(self.found[-1].low) and self.violation <= self.tol
+
+    def are_optimal(self, z: Float, y: Float) -> bool:
+        """Whether a solver's points have the same value, so that y is no ray."""
+        primal, dual = float(self.program.c @ z), -float(self.program.b @ y)
+        return abs(primal - dual) <= NEARLY * max(abs(primal), abs(dual))
+
+    def optimal(self) -> ProblemCertificate:
+        """The certificate of the best bound."""
+        best, again = self.found[-1] if self.found else None, "again" in vars(self)
+        has_file = best is not None and np.isfinite(self.distance(best.low) + self.violation)
         return self.made(best, again, "optimal", (self.at, best.y) if best is not None and has_file else None)
 
     def _order(self, found: DualBound) -> tuple[bool, bool, float]:
         """Bounds that suffice come first, of these those without assumption, then the closest."""
-        enough = self.gap(found.low) <= self.tol and self.violation <= self.tol
+        enough = self.is_near(found.low) and self.violation <= self.tol
         return enough, enough and not found.open.any(), min(found.low, found.below)
 
-    def best(self, y: Float, z: Float | None) -> DualBound | None:
+    def best(self, start: _Start) -> DualBound | None:
         """The best bound near a dual point; others are tried until one needs no assumption and leaves no gap.
 
         Where variables have no range by the constraints, those are tried that they have where the objective is at most
-        as large as at the answer: no other points could be better.
+        as large as at the answer: no other points could be better. Where they have none even there, ranges are assumed.
         """
-        found, size, level = list[DualBound](), self.sizes(z), self.level(z)
-        for one in self.bounds(self.program, y, size, level):
-            found.append(one)
-            if not one.open.any() and self.gap(one.low) <= ENOUGH * self.tol:
-                break
-        if level is not None and all(one.open.any() for one in found):
-            program, box = self.program.below(level), self.box(size, level)
-            found += [program.bound(one.y, *box)._replace(below=level) for one in found]
-        return max(found, key=self._order, default=None)
+        none, level, near, found = np.full(len(self.program.c), np.inf), self.level(start.point), [], []
+        for at in self.near(self.program, start.dual, start.unit):
+            near.append(at)
+            found.append(self.program.bound(at, -none, none))
+            self.keep(found[-1])
+            if self.is_enough(found[-1]):
+                return found[-1]
+        if all(one.open.any() for one in found):
+            program = self.program if level is None else self.program.below(level)
+            below = math.inf if level is None else level
+            found = [program.bound(at, -none, none)._replace(below=below) for at in near]
+            if any(one.open.any() for one in found):
+                box = self.box(self.sizes(start.point), level)
+                found += [program.bound(at, *box)._replace(below=below) for at in near]
+        return max((one for one in found if np.isfinite(one.low)), key=self._order, default=None)
+
+    def is_enough(self, found: DualBound) -> bool:
+        """Whether a bound needs no assumption, and none better is looked for."""
+        off = self.distance(found.low)
+        return not found.open.any() and (self.gap(found.low) <= ENOUGH * self.tol or off <= ENOUGH * self.atol)
 
     def made(
         self,
@@ -412,9 +562,11 @@ class _Proof:
             "value": self.value,
             "bound": self.sign * (low if best is None else min(low, best.below)) + self.terms.constant,
             "gap": self.gap(low),
+            "distance": self.distance(low),
             "violation": self.violation,
             "violations": tuple(self.violations.items()),
             "tol": self.tol,
+            "atol": self.atol,
             "maximised": self.stated.maximised,
             "claimed": None if problem.status is None else str(problem.status),
             "solver": getattr(problem.solver_stats, "solver_name", None),
@@ -430,6 +582,7 @@ class _Proof:
         with quiet():
             box = self.box(self.sizes(None), self.level(None))
             program = replace(self.program, offset=self.compiled.offset)
+            point = self.point if point is not None and np.isnan(point).any() else point
             return proof_file(self.stated, self.compiled, program, box, status, point, dual, name)
 
     def level(self, z: Float | None) -> float | None:
@@ -467,14 +620,15 @@ class _Proof:
 
         def proofs(y: Float) -> list[DualBound]:
             y, out = y / (np.abs(y).max(initial=0.0) or 1.0), list[DualBound]()
-            for one in self.bounds(program, y, size, None):
+            for one in self.bounds(program, y, size):
                 if one.low > 0 and self.cancels(program, one):
                     out.append(one)
                 if not one.open.any() and one.low < -NEAR * float(np.abs(program.b) @ np.abs(one.y)):
                     break  # an optimal dual point, where all columns have ranges
             return out
 
-        if not (found := proofs(y)):
+        few = np.where(np.abs(y) > NOISE * np.abs(y).max(initial=0.0), y, 0.0)  # cones may have their apex there
+        if not (found := proofs(y) or proofs(few)):
             return None
         best = min(found, key=lambda one: bool(one.open.any()))
         names = self.weights(best.y)
@@ -488,7 +642,7 @@ class _Proof:
                 left = np.abs(program.transposed @ one.y).max(initial=0.0)  # else ranges take the part of the rows
                 if one.open.any() <= best.open.any() and left <= STRAIGHT * np.abs(one.y).max(initial=0.0):
                     best = one
-        none = {"value": None, "bound": self.sign * math.inf, "gap": math.nan, "violation": 0.0, "violations": ()}
+        none = {"value": None, "bound": self.sign * math.inf, **NO_GAP, "violation": 0.0, "violations": ()}
         weights = tuple(self.weights(best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
 
@@ -555,7 +709,7 @@ class _Proof:
             if not there.violation <= self.tol:
                 return None
             assumed = "" if kept else "that its direction leaves no row and no cone, which floats show up to rounding"
-            none = {"bound": -self.sign * math.inf, "gap": math.nan, "assumed": assumed}
+            none = {"bound": -self.sign * math.inf, **NO_GAP, "assumed": assumed}
             return there.made(None, True, "unbounded", (point, d), unbounded=True, **none)
 
     def descends(self, d: Float) -> bool | None:

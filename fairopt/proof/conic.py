@@ -48,10 +48,13 @@ from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed, matrix_of,
 from fairopt.solve.form.program import ConeModel
 from fairopt.solve.form.program_rows import BlockRows
 
+SOLVED = 1e-12  # the tolerance of another solve
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 ENOUGH = GAP_TOLERANCE / 1000  # a gap for which a dual point need not be balanced
+HALVED = 0.5  # of what a dual point leaves: a step that leaves more is the last
+ROOTS = 25  # rows of matrices whose steps are made by square roots: as a matrix these have 100,000 entries
 NEWTON = 10  # steps onto the boundaries of cones
 EIGEN_ROUNDING = 16.0  # of an eigenvalue in units of n EPS of the largest: 200 random matrices of 3 to 200 rows had 0.1
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
@@ -213,13 +216,15 @@ class ConeProgram:
 
     def bound(self, y: Float, low: Float, high: Float) -> DualBound:
         """The bound by a point of the dual cone; what has no proven range is charged between ``low`` and ``high``."""
-        free, c = self.free, self.c
+        c = self.c
         residual = c + self.transposed @ y
         rounding = TERM_ROUNDING * (np.abs(c) + self.sizes @ np.abs(y))
-        if free.any():  # exactly 0 costs nothing over any range; a usual sum that gives 0 may have rounded to it
-            of_free = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[free]), sp.csr_array(c[free, None])]))
-            exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
-            residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
+        # exactly 0 costs nothing over any range; a usual sum that gives 0 may have rounded to it, and only such
+        some = np.flatnonzero(self.free & (np.abs(residual) <= rounding))
+        if len(some):
+            both = sp.csr_array(sp.hstack([sp.csr_array(self.transposed[some]), sp.csr_array(c[some, None])]))
+            exact = some[exact_sums(both, np.append(y, 1.0)) == 0.0]
+            residual[exact] = rounding[exact] = 0.0
         ends = residual - rounding, residual + rounding
         charge = charged_at(*ends, self.least, self.most)
         open_ = ~np.isfinite(charge)  # not where the sign of r leaves the known end of an open range
@@ -227,7 +232,7 @@ class ConeProgram:
         value = -float(self.b @ y) - TERM_ROUNDING * float(np.abs(self.b * y).sum()) + float(charge.sum())
         return DualBound(value + self.offset, open_, y)
 
-    def repaired(self, y: Float, some: Bool, others: Bool) -> Float:
+    def repaired(self, y: Float, some: Bool, others: Bool, unit: Float | None = None) -> Float:
         """A point of the dual cone near y at which ``c + A'y`` vanishes on some columns, up to rounding.
 
         Rows without ``others`` take what is left of the rest where that costs less than their ranges (`_covered`).
@@ -236,7 +241,7 @@ class ConeProgram:
         at = into_dual_cone(self.curves.at(y), self.dims)
         if some.any():
             aim = _aim(self.given, c, transposed, sizes @ np.abs(y), self.least, self.most, y)
-            at = _balanced(y, (c - aim)[some], transposed[some], self.dims, self.curves)
+            at = _balanced(y, (c - aim)[some], transposed[some], self.dims, self.curves, unit)
         # the last step that moves multipliers of free variables: `_covered` raises rows that have none of these
         at = cancelled(at, c, transposed, self.free, linear)
         costs = c + transposed @ at - TERM_ROUNDING * (np.abs(c) + sizes @ np.abs(at))
@@ -378,31 +383,102 @@ def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
         return None
 
 
-def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
+def _balanced(
+    y: Float,
+    c: Float,
+    on_others: sp.csr_array,
+    dims: Any,
+    curves: Curves | None = None,
+    unit: Float | None = None,
+) -> Float:
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
     Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
-    exponential cones by multiples of themselves, on which exp(v / u) depends.
+    exponential cones by multiples of themselves, on which exp(v / u) depends. They go along the boundaries of cones
+    (`_along`): of others a move into the cone undoes a part, and 20 gained 10 times where 2 are as good as rounding
+    allows.
     """
 
     def moved(y: Float) -> Float:
         return into_dual_cone(y if curves is None else curves.at(y), dims)
 
     best, least, y, step = y, np.inf, moved(y), None
+    roots, absolute = unit is not None, abs(on_others)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
         left = np.abs(residual).max(initial=0.0)
         if not left < least:  # also NaN
             break
+        is_slow = left > HALVED * least
         best, least = y, left
-        if left <= (2 * TERM_ROUNDING if step is not None else 1e-15) * size:  # bounds charge as much for rounding
+        enough = 1e-15 * size
+        if step is not None:  # as much as bounds charge for rounding, also that of long sums
+            terms = np.abs(c) + absolute @ np.abs(y)
+            enough = TERM_ROUNDING * max(2 * size, float(terms.max()))
+        if is_slow or left <= enough:
             break
         check("the proof by CLARABEL (its dual point)")
-        unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
-        step = minimum_norm(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
-        y = moved(y - unit * step)
+        if step is not None or unit is None:
+            unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
+        with np.errstate(all="ignore"):
+            along = _along(y, unit, dims, roots)
+        step = minimum_norm(sp.csr_array(on_others @ along), residual)
+        y = moved(y - along @ step)
     return best if least < np.inf else y
+
+
+def _along(y: Float, unit: Float, dims: Any, roots: bool) -> sp.csr_array:
+    """Steps of a dual point by those of its coordinates in units: on the boundary of a second-order, exponential or
+    power cone along the tangent, where one coordinate has no step of its own but follows from the others.
+
+    u = |v|;  w = -u exp(v / u - 1), u < 0;  |w| = (u / a)^a (v / (1 - a))^(1 - a).
+
+    With ``roots`` those of a semidefinite matrix Z of at most `ROOTS` rows are ``Z^(1/2) S Z^(1/2)``, and small S leave
+    it semidefinite. Near the optimum, where others do, least squares of these take 50 times as long.
+    """
+    sizes, start = np.array(dims.soc, dtype=np.intp), dims.zero + dims.nonneg
+    first = start + np.cumsum(sizes) - sizes
+    head = np.repeat(first, sizes)
+    row = start + np.arange(len(head))
+    row, head = row[row != head], head[row != head]
+    norm = np.sqrt(np.bincount(head - start, y[row] ** 2, len(row) + len(sizes)))[first - start]
+    slopes = y[row] / np.repeat(norm, sizes - 1)
+    on = np.zeros(len(y), dtype=bool)
+    on[first] = (norm > 0) & (y[first] - norm <= NEAR * y[first])
+    rows, heads, every = [row[on[head]]], [head[on[head]]], [slopes[on[head]]]
+    start += int(sizes.sum())
+    for n in dims.psd:
+        part = np.arange(start, start + n * (n + 1) // 2)
+        start += len(part)
+        if roots and n <= ROOTS and y[part].any() and np.isfinite(y[part]).all():
+            values, vectors = np.linalg.eigh(matrix_of(y[part], n))
+            root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+            order, factors = triangle(n)
+            entries = sp.csr_array((factors, (np.arange(n * n), order)), shape=(n * n, len(part)))
+            scale = unit[part].max() / np.abs(y[part]).max()
+            on[part] = True
+            rows, heads = [*rows, np.tile(part, len(part))], [*heads, np.repeat(part, len(part))]
+            every.append((scale * (entries.T @ np.kron(root, root) @ entries)).ravel() / np.tile(unit[part], len(part)))
+    for count, powers in ((dims.exp, None), (len(dims.p3d), np.array(dims.p3d, dtype=float))):
+        u, v, w = y[start : start + 3 * count].reshape(-1, 3).T
+        if powers is None:
+            e = np.exp(np.minimum(v / u, 700.0) - 1.0)
+            most, of_u, of_v = -u * e, -e * (1.0 - v / u), -e
+            near = (u < 0) & (w - most <= NEAR * np.maximum(w, -u))
+        else:
+            most = (u / powers) ** powers * (v / (1.0 - powers)) ** (1.0 - powers)
+            of_u, of_v = powers * w / u, (1.0 - powers) * w / v
+            near = (u > 0) & (v > 0) & (most - np.abs(w) <= NEAR * np.maximum(u, v))
+        near &= np.isfinite(of_u) & np.isfinite(of_v)
+        at = start + 3 * np.flatnonzero(near)
+        on[at + 2] = True
+        rows, heads = [*rows, at, at + 1], [*heads, at + 2, at + 2]
+        every += [of_u[near], of_v[near]]
+        start += 3 * count
+    row, head, own = np.concatenate(rows), np.concatenate(heads), np.flatnonzero(~on)
+    value = np.append(unit[own], np.concatenate(every) * unit[row])
+    return sp.csr_array((value, (np.append(own, head), np.append(own, row))), shape=(len(y), len(y)))
 
 
 def conic_excess(
@@ -716,9 +792,11 @@ def _compiled_conditions(
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
-def points_of(compiled: Compiled, data: dict[str, Any] | None = None) -> tuple[Float, Float] | None:
+def points_of(
+    compiled: Compiled, data: dict[str, Any] | None = None, tol: float = SOLVED
+) -> tuple[Float, Float] | None:
     """CLARABEL's primal and dual point, perhaps of other data; None if they are not finite or time ran out."""
-    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12), current(), compiled.solve
+    options, clock, solve = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol), current(), compiled.solve
     if clock is not None:
         options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
         if solvers.may_overrun("CLARABEL", compiled.entries):
@@ -854,14 +932,16 @@ def _semidefinite(rows: Float, n: int) -> Float:
     Eigenvalues are found to a small multiple of n times the rounding of the largest (Golub and Van Loan 2013, section
     8.1), and the product that makes the matrix again errs by as much.
     """
-    matrix = matrix_of(rows, n)
-    if not np.isfinite(matrix).all():
+    moved = matrix_of(rows, n)
+    if not np.isfinite(moved).all():
         return rows
-    values, vectors = np.linalg.eigh(matrix)
+    some = np.flatnonzero(moved.any(axis=0))  # rows of zeros stay
+    part = np.ix_(some, some)
+    values, vectors = np.linalg.eigh(moved[part])
     margin = EIGEN_ROUNDING * n * EPS * np.abs(values).max(initial=0.0)
     if values.min(initial=np.inf) >= margin / 2:
         return rows
-    moved = (vectors * np.maximum(values, margin)) @ vectors.T
+    moved[part] = (vectors * np.maximum(values, margin)) @ vectors.T
     order, factors = triangle(n)
     return np.bincount(order, factors * moved.ravel(order="F")).astype(float)
 

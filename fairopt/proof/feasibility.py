@@ -458,6 +458,10 @@ def excess_of(condition: cp.Constraint) -> Float:
         (u, v, w), a = values, np.asarray(condition.alpha.value, dtype=float)
         short = np.abs(w) - np.maximum(u, 0.0) ** a * np.maximum(v, 0.0) ** (1.0 - a)
         return np.maximum(np.maximum(short, 0.0), np.maximum(-u, -v))
+    if isinstance(condition, kinds.PowConeND):  # prod u^a >= |w|
+        (u, w), a = values, np.asarray(condition.alpha.value, dtype=float)
+        short = np.abs(w) - np.prod(np.maximum(u, 0.0) ** a, axis=condition.axis)
+        return np.maximum(np.maximum(short, 0.0), -u.min(axis=condition.axis))
     return np.asarray(condition.violation(), dtype=float)
 
 

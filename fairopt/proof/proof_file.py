@@ -2,14 +2,14 @@
 
 The claims of a file concern its own program only: the value ``c'z + offset`` at its point, and the ranges that it
 states or that rows with a single entry imply, which a checker finds in exact arithmetic. They are therefore computed
-again here, rounded outward. Where the ranges of columns follow from several rows or from the value of the answer, the
-file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these,
-from one more solve.
+again here, rounded outward. Where the ranges of columns follow from cones or from the value of the answer, the
+file states a ``radius``. The point has the user's values; variables that CVXPY adds have the best values given these.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from dataclasses import replace
 from typing import Any
@@ -17,19 +17,24 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief
-from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones, points_of
+from fairopt.proof.conic import ConeProgram, cone_of_row, exact_sums, outside_cones
 from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
-from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import EPS, TERM_ROUNDING
-from fairopt.solve.form.compiled import CompiledHere, Cones
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, TERM_ROUNDING
+from fairopt.solve.form.compiled import CompiledHere
 
 FORMAT = "fairopt.proof/1"
+TYPICAL = 1000  # of the largest term of the objective in the unit of gaps, as in the checker
 LEAST_SIZE = 1e-3  # of the largest number of a point: the least of a row's terms there
+NOISE = GAP_TOLERANCE  # of the largest number of a point: by how much it may be beyond a limit
 MORE = 1.01  # times what is measured is claimed
 A_LITTLE = 1e-13  # and what rounding may hide of violations
 ALONG_MIDDLE = 3.0  # times what one row of an exponential or power cone is short of, all three mend it together
+ROUNDS = 20  # of ranges that follow from those of other columns, as in the checker
+WIDER = 1e-12  # of the terms of a row: what rounding may hide of such ranges
 INSIDE = 4 * EPS  # relative: by how much dual points are moved into curved cones
 
 
@@ -43,10 +48,10 @@ def proof_file(
     dual: Float,
     name: str | None,
 ) -> dict[str, Any]:
-    """The file's data. ``point`` are the user's values by column, NaN for others; ``dual`` is y, or a direction."""
+    """The file's data. ``point`` is None for an infeasible program; ``dual`` is y, or a direction."""
     order = row_order(program.dims)
     limits = stated.ranges_of(compiled.columns(), len(program.c))
-    at = None if point is None else completed(compiled, program, limits, point)
+    at = None if point is None else _to_ends(point, *by_single_entries(program, *limits))
     y, radius = dual, None
     if status != "unbounded":
         costs = program.c if status == "optimal" else np.zeros(len(program.c))
@@ -54,13 +59,16 @@ def proof_file(
         program_there = replace(program, c=costs, least=least, most=most)
         y, needs = closed(program_there, dual)
         if needs.any():
+            least, most = _by_several_rows(program, order, least, most)
+            program_there = replace(program_there, least=least, most=most)
+            y, needs = closed(program_there, dual)
+        if needs.any():
             reach = np.maximum(np.abs(box[0]), np.abs(box[1]))
-            radius = np.where(needs, reach if at is None else np.maximum(reach, MORE * np.abs(at)), np.inf)
+            radius = np.where(needs, reach if at is None else np.maximum(reach, np.abs(at)), np.inf)
         claims = _claims(program_there, status, limits, radius, y, at, stated)
     else:
         claims = _claims(program, status, limits, radius, y, at, stated)
-    values = [f"{one.name()} = {brief(one.value)}" for one in stated.problem.parameters()]
-    text = "\nwith ".join([str(stated.problem), *values])
+    text = _text(stated.problem)
     return {
         "format": FORMAT,
         "version": sys.modules["fairopt"].__version__,
@@ -77,43 +85,22 @@ def proof_file(
     }
 
 
-def completed(compiled: CompiledHere, program: ConeProgram, limits: tuple[Float, Float], point: Float) -> Float:
-    """A point with the best values of the columns that are NaN, beside the others, as another solve finds them."""
-    open_ = np.isnan(point)
-    if not open_.any():
-        return point
-    matrix, known = sp.csc_array(program.transposed.T), np.where(open_, 0.0, point)
-    cones = cone_of_row(program.dims)
-    touched = np.unique(cones[np.unique(matrix[:, np.flatnonzero(open_)].indices)])
-    rows = np.flatnonzero(np.isin(cones, touched))
-    data = compiled.data | {
-        "A": sp.csc_array(matrix[rows][:, np.flatnonzero(open_)]),
-        "b": (program.b - matrix @ known)[rows],
-        "c": program.c[open_],
-        "dims": part_of(program.dims, touched),
-    }
-    found = points_of(compiled, data) if len(rows) else None
-    out = known.copy()
-    out[open_] = 0.0 if found is None else found[0]
-    return np.clip(out, *limits)
+def _to_ends(point: Float, least: Float, most: Float) -> Float:
+    """The point with what is beyond limits by a solver's noise moved to them; what is beyond by more is claimed."""
+    nearest = np.clip(point, least, most)
+    return np.where(np.abs(nearest - point) <= NOISE * np.abs(point).max(initial=0.0), nearest, point)
 
 
-def part_of(dims: Any, cones: Indices) -> Cones:
-    """Some cones of a program."""
-    ends = np.cumsum([dims.zero, dims.nonneg, len(dims.soc), len(dims.psd), dims.exp, len(dims.p3d)])
-    parts = [
-        cones[(cones >= end - n) & (cones < end)] - (end - n)
-        for end, n in zip(ends, np.diff(ends, prepend=0), strict=True)
-    ]
-    zero, nonneg, soc, psd, exp, p3d = parts
-    return Cones(
-        len(zero),
-        len(nonneg),
-        tuple(dims.soc[k] for k in soc),
-        len(exp),
-        tuple(dims.p3d[k] for k in p3d),
-        tuple(dims.psd[k] for k in psd),
-    )
+def _text(problem: cp.Problem) -> str:
+    """The problem as text, with a digest of its numbers, as CVXPY leaves out those of large matrices."""
+    lines = [f"{one.name()} = {brief(one.value)}" for one in problem.parameters()]
+    if numbers := [one.value for one in (*problem.constants(), *problem.parameters()) if one.size > 1]:
+        digest = hashlib.sha256()
+        for value in numbers:
+            dense = np.asarray(value.todense() if hasattr(value, "todense") else value, dtype="<f8")
+            digest.update(repr(dense.shape).encode() + dense.tobytes())
+        lines.append(f"numbers whose SHA-256 is {digest.hexdigest()}")
+    return "\nwith ".join([str(problem), *lines])
 
 
 def row_order(dims: Any) -> Indices:
@@ -230,6 +217,40 @@ def by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple[
     return least, most
 
 
+def _by_several_rows(program: ConeProgram, order: Indices, least: Float, most: Float) -> tuple[Float, Float]:
+    """Ranges where there are none, by those of other columns of a row, as the checker finds them, a little wider."""
+    entries, right = sp.csr_array(sp.csr_array(program.transposed.T)[order]), program.b[order].tolist()
+    equal, signed = program.dims.zero, _positive_rows(program.dims)[order]
+    low, high = least.tolist(), most.tolist()
+    rows = list[tuple[float, list[tuple[int, float]]]]()
+    for i in np.flatnonzero(signed | (np.arange(len(signed)) < equal)).tolist():
+        part = slice(*entries.indptr[i : i + 2])
+        row = [(k, a) for k, a in zip(entries.indices[part].tolist(), entries.data[part].tolist(), strict=True) if a]
+        rows.append((right[i], row))
+        if i < equal:
+            rows.append((-right[i], [(k, -a) for k, a in row]))
+    for _ in range(ROUNDS):
+        check()
+        changed = False
+        for b, row in rows:
+            ends = [low[k] if a > 0 else -high[k] for k, a in row]
+            without = sum(end == -math.inf for end in ends)
+            if without > 1:
+                continue
+            parts = [abs(a) * end for (_, a), end in zip(row, ends, strict=True)]
+            for (k, a), end, part in zip(row, ends, parts, strict=True):
+                if (high[k] < math.inf if a > 0 else low[k] > -math.inf) or (without and end > -math.inf):
+                    continue
+                others = [one for one in parts if one is not part]
+                room = (b - math.fsum(others) + WIDER * (abs(b) + math.fsum(map(abs, others)))) / abs(a)
+                if math.isfinite(room):
+                    changed = True
+                    (high if a > 0 else low)[k] = room if a > 0 else -room
+        if not changed:
+            break
+    return np.array(low), np.array(high)
+
+
 def _residual(program: ConeProgram, y: Float) -> Float:
     """``c + A'y``, rounded once."""
     columns = sp.csr_array(program.transposed)
@@ -270,7 +291,7 @@ def _claims(
     total, rounding = float(parts.sum()), TERM_ROUNDING * float(np.abs(parts).sum())
     low = total - rounding
     value = float(exact_sums(sp.csr_array(program.c[None]), point)[0])
-    unit = max(abs(value), float(np.abs(program.c * point).max(initial=0.0))) or abs(low)
+    unit = max(abs(value), abs(low), float(np.abs(program.c * point).max(initial=0.0)) / TYPICAL)
     distance = max(abs(value - low), abs(value - total - rounding))  # a point that breaks rows may be below both
     gap = distance / unit if distance > 0 else 0.0
     bound = low + offset - TERM_ROUNDING * (abs(low) + abs(offset))
@@ -283,8 +304,8 @@ def violation_of(program: ConeProgram, limits: tuple[Float, Float], point: Float
     """
     entries, dims = program.entries, program.dims
     slack = program.b - program.transposed.T @ point
-    size = np.abs(program.b)
-    np.maximum.at(size, entries.row, np.abs(entries.factor * point[entries.column]))
+    size = np.bincount(entries.row, np.abs(entries.factor * point[entries.column]), entries.n) * (1.0 - TERM_ROUNDING)
+    size = np.maximum(size, np.abs(program.b))
     np.maximum.at(size, entries.row, LEAST_SIZE * np.abs(entries.factor) * np.abs(point).max(initial=0.0))
     cones = cone_of_row(dims)
     of_cone = np.zeros(cones.max(initial=-1) + 1)

@@ -260,7 +260,7 @@ class Reference:
         z = np.array(self.data["point"], float)
         s, dense = self.b - self.a @ z, abs(self.a).toarray()
         largest = np.abs(z).max(initial=0.0)
-        size = np.maximum(np.abs(self.b), (dense * np.abs(z)).max(axis=1, initial=0.0))
+        size = np.maximum(np.abs(self.b), (dense * np.abs(z)).sum(axis=1))
         size = np.maximum(size, 1e-3 * dense.max(axis=1, initial=0.0) * largest)
         worst = 0.0
         for kind, at, rows, extra in self.parts():

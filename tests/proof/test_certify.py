@@ -18,6 +18,7 @@ from oracle import exact_lp
 import fairopt as fo
 from fairopt.errors import InvalidProblem
 from fairopt.proof.stated import Stated
+from fairopt.runtime.clock import Late
 from fairopt.solve.form.compiled import CompiledHere
 
 RNG = np.random.default_rng(11)
@@ -120,14 +121,32 @@ def test_certifying_changes_nothing_of_the_problem(name: str) -> None:
     assert (first.bound, first.gap, first.ok) == (again.bound, again.gap, again.ok)
 
 
-@pytest.mark.parametrize("name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds"])
+@pytest.mark.parametrize(
+    "name", ["linear", "equations", "largest eigenvalue", "parameter", "signs and bounds", "matrix"]
+)
 def test_the_users_own_dual_values_suffice_where_there_are_no_other_rows(name: str) -> None:
     assert not fo.certify(solved(name)[0]).solved_again
 
 
-@pytest.mark.parametrize("name", ["norm", "logistic", "power"])
-def test_rows_that_cvxpy_adds_take_another_solve(name: str) -> None:
-    assert fo.certify(solved(name)[0]).solved_again
+@pytest.mark.parametrize("name", ["quadratic", "norm", "logistic", "power", "portfolio", "least squares"])
+def test_multipliers_of_rows_that_cvxpy_adds_follow_from_the_users_values(name: str) -> None:
+    proof = fo.certify(solved(name)[0])
+    assert proof.ok and not proof.solved_again
+
+
+def test_at_kinks_the_multipliers_of_both_sides_are_found() -> None:
+    x = variable(4)
+    problem = minimised(cp.sum_squares(ROWS @ x - RIGHT) + 6 * cp.norm1(x))
+    problem.solve(solver="CLARABEL")
+    assert (np.abs(x.value) < 1e-4).any()
+    proof = fo.certify(problem)
+    assert proof.ok and not proof.solved_again
+
+
+def test_without_dual_values_another_solve_is_taken() -> None:
+    problem, _ = solved("norm")
+    problem.constraints[0].dual_variables[0].save_value(None)
+    assert fo.certify(problem).solved_again
 
 
 def test_dual_values_of_cones_are_read_in_the_order_of_rows() -> None:
@@ -354,6 +373,12 @@ def test_bounds_that_are_not_needed_are_not_named() -> None:
     assert {name.split()[0] for name, _ in proof.weights} == {"constraints[0]", "constraints[1]"}
 
 
+@pytest.mark.parametrize("attributes", [{"NSD": True}, {"symmetric": True}])
+def test_a_diagonal_that_no_negative_matrix_has_is_infeasible(attributes: Any) -> None:
+    x = variable(3, 3, **attributes)
+    assert fo.certify(minimised(0, x << 0, x[0, 0] >= 1, x[1, 1] <= 5)).infeasible
+
+
 def test_limits_can_make_a_problem_infeasible() -> None:
     problem, _ = solved("equations")
     x = problem.variables()[0]
@@ -459,6 +484,120 @@ def test_a_time_limit_ends_the_proof() -> None:
     x.value = np.zeros(400)
     with pytest.raises(fo.errors.NotCertified, match="time limit"):
         fo.certify(problem, time_limit=1e-3)
+
+
+def test_at_a_time_limit_the_best_bound_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = solved("linear")
+    problem.variables()[0].value = [1.0, 1.0]
+
+    def late(*_: Any) -> None:
+        raise Late
+
+    monkeypatch.setattr("fairopt.proof.certify.points_of", late)
+    with pytest.raises(fo.errors.NotCertified, match="So far: NOT certified: gap") as error:
+        fo.certify(problem, time_limit=100)
+    best: Any = error.value.best
+    assert best.bound == pytest.approx(12.0) and not best.ok
+
+
+def test_a_time_limit_that_is_none_is_refused_by_name() -> None:
+    for seconds in (0, -1.0, "soon"):
+        with pytest.raises(fo.errors.InvalidProblem, match="time_limit is"):
+            fo.certify(minimised(variable()), time_limit=seconds)  # type: ignore[arg-type]
+
+
+# -- optima of 0, and what to do next
+
+
+def test_an_optimum_of_0_without_terms_is_certified_by_its_distance() -> None:
+    x = variable(2)
+    problem = minimised(cp.norm1(x))
+    x.value = [1e-9, 0.0]
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.gap == pytest.approx(1.0) and "give it as atol" in proof.next_step
+    proof = fo.certify(problem, atol=1e-8)
+    assert proof.ok and proof.distance == pytest.approx(1e-9) and "within an atol of 1.0e-08" in str(proof)
+    with pytest.raises(InvalidProblem, match="atol is -1"):
+        fo.certify(problem, atol=-1)
+
+
+def test_files_take_tolerances_from_whoever_verifies_them(tmp_path: Path) -> None:
+    x = variable(2)
+    problem = minimised(cp.norm1(x - [1, 2]))
+    x.value = [1 + 1e-8, 2.0]
+    assert not fo.certify(problem, atol=0).ok
+    path = fo.certify(problem, atol=1e-7).save(tmp_path / "proof.json")
+    assert not fo.verify(path).ok and not fo.verify(path, atol=1e-9).ok and fo.verify(path, atol=1e-7).ok
+    with pytest.raises(ValueError, match="tol is 0"):
+        fo.verify(path, tol=0)
+
+
+def test_by_default_a_part_of_the_terms_counts_as_0() -> None:
+    x = variable()
+    problem = minimised(cp.square(x - 3), x <= 9)
+    x.value = 3 + 1e-6
+    proof = fo.certify(problem)
+    assert proof.ok and proof.gap > 1e-6 and proof.distance <= proof.atol == pytest.approx(1e-9 * 15, rel=0.5)
+    assert not fo.certify(problem, atol=0).ok
+
+
+def test_terms_that_cancel_are_the_unit_of_certificate_and_file_alike(tmp_path: Path) -> None:
+    x, y = variable(), cp.Variable(name="y")
+    problem = minimised(1e6 * x - 1e6 * y, x >= y, x >= 1, y <= 2)
+    x.value, y.value = 1.0, 1.0 - 2e-10
+    proof = fo.certify(problem)
+    assert proof.gap == pytest.approx(2e-4 / 1e3, rel=1e-2) and proof.ok
+    found = fo.verify(proof.save(tmp_path / "proof.json"))
+    assert found.ok and found.gap == pytest.approx(proof.gap, rel=0.05)
+    assert not fo.verify(tmp_path / "proof.json", tol=1e-8).ok
+
+
+def test_a_refusal_says_what_to_do_next() -> None:
+    problem, _ = solved("linear")
+    assert fo.certify(problem).next_step == ""
+    x = problem.variables()[0]
+    x.value = [1.0, 1.0]
+    assert "tighter tolerance" in fo.certify(problem).next_step
+    x.value = [4.5, 0.0]
+    proof = fo.certify(problem)
+    assert "breaks constraints[0]" in proof.next_step and str(proof).endswith(proof.next_step)
+    fresh = variable()
+    assert "solve the problem first" in fo.certify(minimised(fresh, fresh >= 2)).next_step
+    whole = variable(3, integer=True)
+    problem = maximised(cp.sum(whole), 2 * whole <= 3, whole >= 0)
+    problem.solve(solver="HIGHS")
+    assert "whole numbers" in fo.certify(problem).next_step
+
+
+def test_numbers_that_look_alike_are_shown_with_their_distance() -> None:
+    x = variable()
+    problem = minimised(cp.square(x - 3) + 1e12, x <= 100)
+    x.value = 3.01
+    assert "apart" in str(fo.certify(problem))
+
+
+# -- cones of more than three numbers
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_power_cones_of_many_numbers_are_made_of_those_of_three(axis: int) -> None:
+    powers = np.array([[0.2, 0.5], [0.3, 0.25], [0.5, 0.25]])
+    w, z = variable(3, 2) if axis == 0 else variable(2, 3), cp.Variable(2, name="z")
+    given = powers if axis == 0 else powers.T
+    problem = maximised(cp.sum(z), cp.PowConeND(w, z, given, axis=axis), cp.sum(w, axis=axis) <= 1)
+    problem.solve(solver="CLARABEL")
+    optimum = np.prod(powers**powers, axis=0).sum()  # at w = powers
+    proof = fo.certify(problem)
+    assert proof.ok and proof.bound == pytest.approx(optimum, rel=1e-6) and proof.bound >= optimum * (1 - 1e-9)
+    z.value = z.value * 1.01
+    assert dict(fo.certify(problem).violations)[next(iter(dict(fo.certify(problem).violations)))] > 1e-3
+
+
+def test_exact_geometric_means_of_many_numbers_are_certified() -> None:
+    x = variable(5)
+    problem = maximised(cp.geo_mean(x, approx=False), cp.sum(x) <= 5)
+    problem.solve(solver="CLARABEL")
+    assert fo.certify(problem).bound == pytest.approx(1.0)
 
 
 # -- files
@@ -579,6 +718,32 @@ def test_a_gap_that_a_constant_hides_is_shown_by_the_file_too(tmp_path: Path) ->
     assert not proof.ok and not fo.verify(proof.save(tmp_path / "proof.json")).ok
 
 
+def test_ranges_that_follow_from_several_rows_need_no_radius(tmp_path: Path) -> None:
+    x = variable(4)
+    problem = maximised(np.array([0.3, 0.7, 0.1, 0.9]) @ x + cp.geo_mean(x[:2]), cp.sum(x) <= 1, x >= 0)
+    problem.solve(solver="CLARABEL")
+    assert "within a radius" not in str(fo.verify(fo.certify(problem).save(tmp_path / "proof.json")))
+
+
+def test_the_digest_of_a_file_tells_large_matrices_apart(tmp_path: Path) -> None:
+    digests = set()
+    for changed in (0.0, 1e-9):
+        rows, x = np.arange(10_000.0).reshape(100, 100), variable(100)
+        rows[50, 50] += changed
+        problem = minimised(0, rows @ x <= 1)
+        x.value = np.zeros(100)
+        digests.add(fo.verify(fo.certify(problem).save(tmp_path / "proof.json")).digest)
+    assert len(digests) == 2
+
+
+def test_a_point_that_breaks_rows_by_a_solvers_noise_has_a_file_that_is_proved(tmp_path: Path) -> None:
+    x = variable(3)
+    problem = minimised(cp.log_sum_exp(ROWS[:, :3] @ x), cp.abs(x) <= 1, x[0] + x[1] >= 0)
+    problem.solve(solver="CLARABEL")
+    x.value = x.value * (1 + 2e-9)
+    assert fo.verify(fo.certify(problem).save(tmp_path / "proof.json")).ok
+
+
 @pytest.mark.parametrize("number", [np.inf, np.nan])
 def test_numbers_that_are_none_are_refused_by_place(number: float) -> None:
     x = variable()
@@ -599,3 +764,18 @@ def test_a_point_below_the_bound_by_rounding_has_a_file_that_is_proved(tmp_path:
     problem = minimised(cp.sum_squares(x), x[0] + x[1] == 1)
     x.value = [0.5 - 2e-14, 0.5 - 3e-14]
     assert fo.verify(fo.certify(problem).save(tmp_path / "proof.json")).ok
+
+
+def test_a_panic_of_the_solver_is_a_solve_without_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    class Panics:
+        def __init__(self, *_: Any) -> None: ...
+
+        def solve(self) -> None:
+            raise panic("Eigval error")
+
+    monkeypatch.setattr("clarabel.DefaultSolver", Panics)
+    x = variable(2)
+    proof = fo.certify(minimised(cp.norm(x), x >= 1))
+    assert not proof.ok and proof.bound == -np.inf

@@ -24,11 +24,11 @@ SAVED = 1_000
 WIDE = 4  # entries for each number: with fewer, a node is no aggregate
 
 
-def with_aggregates(problem: cp.Problem) -> tuple[cp.Problem, dict[int, int]]:
-    """A problem in cones with variables for its aggregates, and new ids of its constraints."""
+def with_aggregates(problem: cp.Problem, saved: float) -> tuple[cp.Problem, dict[int, int]]:
+    """A problem in cones with variables for aggregates that save so many entries, and new ids of its constraints."""
     objective, constraints = problem.objective.args[0], problem.constraints
     roots = [(a, c.size / a.size if len(c.args) == 2 and a.size == 1 else 1.0) for c in constraints for a in c.args]
-    new = _repeated([*roots, *([(objective, 1.0)] if objective.is_affine() else [])])
+    new = _repeated([*roots, *([(objective, 1.0)] if objective.is_affine() else [])], saved)
     if not new:
         return problem, {}
     made: dict[int, Any] = {key: variable for key, (_, variable) in new.items()}
@@ -47,7 +47,7 @@ def with_aggregates(problem: cp.Problem) -> tuple[cp.Problem, dict[int, int]]:
     return cp.Problem(replaced(problem.objective), [*others, *equations]), ids
 
 
-def _repeated(roots: Sequence[tuple[Any, float]]) -> dict[int, tuple[Any, cp.Variable]]:
+def _repeated(roots: Sequence[tuple[Any, float]], saved: float) -> dict[int, tuple[Any, cp.Variable]]:
     """The aggregates that are worth variables, by the ids of their nodes, in affine expressions with their copies."""
     order = _from_the_top([node for node, _ in roots])
     entries, copies = dict[int, float](), dict.fromkeys(map(id, order), 0.0)
@@ -60,7 +60,7 @@ def _repeated(roots: Sequence[tuple[Any, float]]) -> dict[int, tuple[Any, cp.Var
     out = dict[int, tuple[Any, cp.Variable]]()
     for node in order:
         times, held = copies[id(node)], entries[id(node)]
-        if node.args and held > WIDE * node.size and held * (times - 1.0) - node.size * times > SAVED:
+        if node.args and held > WIDE * node.size and held * (times - 1.0) - node.size * times > saved:
             out[id(node)] = node, cp.Variable(node.shape)
             times = 1.0  # in its equation
         for one in node.args:

@@ -28,7 +28,7 @@ from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.affine import PER_ENTRY, affine_entries, backend, parameters
-from fairopt.solve.form.aggregates import with_aggregates
+from fairopt.solve.form.aggregates import SAVED, with_aggregates
 from fairopt.solve.form.highs import solve_data
 from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
@@ -185,7 +185,9 @@ class CompiledHere(Compiled):
         self.aggregates: list[tuple[slice, int]] = []  # their equations, and their first columns, outer ones first
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> CompiledHere | None:
+    def made(
+        cls, problem: cp.Problem | Posed, solver: str, options: dict[str, Any], saved: float = SAVED
+    ) -> CompiledHere | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot; `Late` if there is no time for it.
 
         A node that takes few numbers may become many entries: a mean that is repeated for each of n users has n * n.
@@ -206,8 +208,8 @@ class CompiledHere(Compiled):
         if not all(map(is_plain, out.variables)):
             return None
         written, inverse = out.in_cones(part)
-        written, ids = _of_plain_variables(written)
-        written, again = with_aggregates(written)
+        written, ids = _of_plain_variables(_in_three_dimensions(written, inverse))
+        written, again = with_aggregates(written, saved)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*out.variables, *written.variables())}.values())
         if not all(map(is_plain, variables)) or None in parts:
@@ -338,7 +340,12 @@ class CompiledHere(Compiled):
         n, squares = len(data["c"]), data.get("P")
         upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
         settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
-        solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        try:
+            solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
+        except BaseException as error:  # a panic of its Rust code, as of eigenvalues that were not found
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise RuntimeError(f"CLARABEL: {error}") from None
         names = ("status", "obj_val", "solve_time", "iterations")
         rest = {name: getattr(solution, name) for name in names}
         return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)
@@ -409,6 +416,36 @@ def _to_cones() -> Any:
             return self.known[id(expr)][1]
 
     return ToCones
+
+
+def _in_three_dimensions(problem: cp.Problem, inverse: Any) -> cp.Problem:
+    """A problem with power cones of three numbers in place of larger ones, and CVXPY's inverse data changed with it.
+
+    With A_i = a_0 + ... + a_i and A_n = 1, ``w_0^a_0 ... w_n^a_n >= |z|`` and w >= 0 if and only if there are t with
+
+        t_(i-1)^(A_(i-1) / A_i)  w_i^(a_i / A_i)  >=  |t_i|,   i = 1, ..., n,   t_0 = w_0,  t_n = z.
+    """
+    large, conditions = cp.constraints.PowConeND, list[cp.Constraint]()
+    for one in problem.constraints:
+        if not isinstance(one, large):
+            conditions.append(one)
+            continue
+        (w, z), powers = one.args, np.asarray(one.alpha.value, dtype=float)
+        if powers.ndim == 1:
+            w, powers = cp.reshape(w, (w.size, 1), order="F"), powers[:, None]
+        w, powers = (w.T, powers.T) if one.axis == 1 else (w, powers)
+        if len(powers) < 2:  # CVXPY's own form, for which `made` gives None
+            return problem
+        between = cp.Variable((len(powers) - 2, powers.shape[1]))
+        sums = np.cumsum(powers, axis=0)
+        t = cp.vstack([w[:1], between]) if len(powers) > 2 else w[:1]
+        following = cp.vstack([between, cp.reshape(z, (1, z.size), order="F")]) if len(powers) > 2 else z
+        parts = [cp.vec(cp.reshape(part, sums[1:].shape, order="F"), order="F") for part in (t, w[1:], following)]
+        conditions.append(cp.PowCone3D(*parts, np.ravel(sums[:-1] / sums[1:], order="F")))
+        inverse.cons_id_map.update({k: conditions[-1].id for k, v in inverse.cons_id_map.items() if v == one.id})
+    if all(one is other for one, other in zip(conditions, problem.constraints, strict=True)):
+        return problem
+    return cp.Problem(problem.objective, conditions)
 
 
 def _of_plain_variables(problem: cp.Problem) -> tuple[cp.Problem, dict[int, int]]:

@@ -57,7 +57,7 @@ def test_aggregates_leave_the_optimum_and_few_entries(name: str, monkeypatch: py
     made = CompiledHere.made(problem, "CLARABEL", {"use_quad_obj": False})
     assert made is not None and is_as_asked(made)
     with monkeypatch.context() as without:
-        without.setattr(forms, "with_aggregates", lambda one: (one, {}))
+        without.setattr(forms, "with_aggregates", lambda one, *_: (one, {}))
         plain = CompiledHere.made(problem, "CLARABEL", {"use_quad_obj": False})
     assert plain is not None and plain.entries > 4 * made.entries
     assert _optimum(made) == pytest.approx(_optimum(plain), rel=1e-6)

@@ -36,7 +36,6 @@ CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
 
 Ends = dict[int, tuple[Optional[Fraction], Optional[Fraction]]]  # of columns: the least and the most, by what rows say
 NO_ENDS = (None, None)
-ROUNDS = 20  # of ranges that follow from those of other columns
 
 
 class Range(NamedTuple):
@@ -156,7 +155,7 @@ class Program:
         within = list[int]()
         found = [self._end(k, r[k], implied, apart > 0) for k in charged]
         if any(end is None or of_radius for end, of_radius in found):
-            implied = self._propagated(implied, tasks) if apart else self._by_several_rows(implied)
+            implied = self._propagated(implied, tasks)
         ends, unit = list[tuple[int, Fraction]](), 1
         for k in charged:
             end, is_radius = self._end(k, r[k], implied, apart > 0)
@@ -189,46 +188,6 @@ class Program:
             for i in cone.signed:
                 signed[start + i] = True
         return signed
-
-    def _by_several_rows(self, implied: Mapping[int, Any]) -> Ends:
-        """Limits of columns that have none, by limits of the others of a row: what these leave at least of
-        b_i - sum_k a_k z_k >= 0. Repeated at most `ROUNDS` times, as some would fall for ever by halves.
-        """
-        low, high = list[Optional[Fraction]](), list[Optional[Fraction]]()
-        for k, (least, most) in enumerate(zip(self.range.least, self.range.most)):
-            below, above = implied.get(k, NO_ENDS)
-            low.append(below if least is None or (below is not None and below > least) else Fraction(least))
-            high.append(above if most is None or (above is not None and above < most) else Fraction(most))
-        signed, rows = self._signed(), dict[int, list[tuple[int, int]]]()
-        for i, k, a in zip(self.row, self.column, self.matrix):
-            if signed[i] and a:
-                rows.setdefault(i, []).append((k, a))
-        for _ in range(ROUNDS):
-            self.clock.check()
-            changed = False
-            for i, entries in rows.items():
-                for sign in (1, -1)[: 1 + (i < self.zero)]:
-                    changed |= self._by_row(sign * self.right[i], [(k, sign * a) for k, a in entries], low, high)
-            if not changed:
-                break
-        return {k: (low[k], high[k]) for k in range(self.columns)}
-
-    @staticmethod
-    def _by_row(b: int, entries: list[tuple[int, int]], low: list[Any], high: list[Any]) -> bool:
-        """Limits that have none yet, by ``sum a z <= b``; whether there are any."""
-        total, without = Fraction(b), [k for k, a in entries if (low if a > 0 else high)[k] is None]
-        if len(without) > 1:
-            return False
-        some = [(k, a) for k, a in entries if (high if a > 0 else low)[k] is None and without in ([], [k])]
-        if not some:
-            return False
-        for k, a in entries:
-            total = total if k in without else total - (low if a > 0 else high)[k] * a
-        for k, a in some:
-            room = total if without else total + (low if a > 0 else high)[k] * a
-            down = room.n * (1 << EXTRA) // (room.d * abs(a))  # rounded down, and up for upper limits
-            (high if a > 0 else low)[k] = Fraction(down + 1 if a > 0 else -down - 1, 1 << EXTRA)
-        return True
 
     def _implied(self) -> Ends:
         """The limits of columns by rows with one entry whose s_i is 0, or at least 0 in the cone: b_i - a z_k >= 0."""

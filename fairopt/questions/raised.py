@@ -302,6 +302,7 @@ class FilledAgain(_Again):
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
         super().__init__()
         self.policy: HDRF = allocation.policy
+        self.rows: list[hierarchy.Terms] = []  # that stopped users before changes
         self.instance, self.clock = merged_within_limits(allocation.instance), clock
 
     def weighs(self, name: str) -> bool:
@@ -331,9 +332,12 @@ class FilledAgain(_Again):
         roomy = bounded.with_capacities(capacities)
         policy = HDRF(self.policy.by, weights or None)
         try:
-            return hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist()).tasks
+            filled = hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist(), self.rows)
         except ArithmeticError as error:
             raise NotCertified(f"numbers differ by more than floats can tell ({error})") from error
+        if not changes:
+            self.rows = [[*map(tuple, row)] for row in filled.entry.get("rows", ())]
+        return filled.tasks
 
 
 def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:

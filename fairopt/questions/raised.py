@@ -336,7 +336,7 @@ class FilledAgain(_Again):
         except ArithmeticError as error:
             raise NotCertified(f"numbers differ by more than floats can tell ({error})") from error
         if not changes:
-            self.rows = [[*map(tuple, row)] for row in filled.entry.get("rows", ())]
+            self.rows = hierarchy.rows_of(filled.entry)
         return filled.tasks
 
 

@@ -115,6 +115,11 @@ def fill(
         forest = programs.within(missing, forest)
 
 
+def rows_of(entry: Mapping[str, Any]) -> list[Terms]:
+    """The rows of a filling, from its evidence."""
+    return [[(where, i, p) for where, i, p in row] for row in entry.get("rows") or ()]
+
+
 def filling(forest: Forest, more: Sequence[float], watch: bool = False) -> Filling:
     """A filling in floats with ``more`` capacity of each resource, as a part of the total of which shares are taken."""
     made = Filling(forest, watch=watch)

@@ -233,19 +233,25 @@ def _common_prices(problem: PoolProblem) -> Float:
     """Equal prices of usable capacities at which best responses about fit."""
     inside = problem.inside()
     prices = _equal_prices(problem, inside)
-    # Of logarithms. That of the load is linear in them for powers without bounds, so that two looks and the line through
-    # them suffice; else 14 halvings leave .004, near enough for a start.
-    low, high, at, before = -30.0, 30.0, 0.0, None
+
+    def over(logarithm: float) -> float:
+        """The logarithm of the largest load, as a part of what there is, at a multiple of the prices."""
+        load = problem.ratios @ problem.response(np.exp(logarithm) * prices, inside)
+        return float(np.log((load / np.maximum(problem.usable, TINY)).max()))
+
+    # that of powers without bounds is linear: two looks and the line through them suffice
+    if not problem.low.any() and np.isinf(problem.high).all():
+        at = over(0.0)
+        further = over(at)
+        on_line = at - further * at / (further - at or np.nan)
+        if abs(over(on_line)) <= FITTING:
+            return np.asarray(np.exp(on_line) * prices)
+    # of logarithms; 14 halvings leave .004, near enough for a start
+    low, high = -30.0, 30.0
     for _ in range(HALVINGS):
-        load = problem.ratios @ problem.response(np.exp(at) * prices, inside)
-        over = float(np.log((load / np.maximum(problem.usable, TINY)).max()))
-        if abs(over) <= FITTING:
-            break
-        low, high = (at, high) if over > 0 else (low, at)
-        line = at + over if before is None else at - over * (at - before[0]) / (over - before[1])
-        before = at, over
-        at = line if low < line < high else 0.5 * (low + high)
-    return np.asarray(np.exp(at) * prices)
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if over(middle) > 0 else (low, middle)
+    return np.asarray(np.exp(middle) * prices)
 
 
 class PoolInterior:

@@ -64,8 +64,12 @@ class ServerPurchase:
 
     @property
     def order(self) -> tuple[float, float, float]:
-        """The key by which servers are sorted, the best first: those with a cost before those without."""
-        return (np.inf, 0.0, 0.0) if self.reason else (float(self.cost is None), -self.rate, -self.tasks)
+        """The key by which servers are sorted, the best first: those with a cost before those without.
+
+        Rates that only rounding tells apart, of answers certified to 1e-6, are equal.
+        """
+        rate = float(f"{self.rate:.6g}")
+        return (np.inf, 0.0, 0.0) if self.reason else (float(self.cost is None), -rate, -self.tasks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -356,7 +356,7 @@ class Filling:
         self.told: dict[int, Any] = {}  # the last level of each branch in `states`
         self.together: set[int] = set()  # branches several of whose children rise alone
         # when the last step began that was not tiny: tasks, how many states there were, and clocks of branches. Tasks
-        # are asked for only where a row is full: all of them at each step took most of a filling of 1,500 leaves.
+        # are asked for only where a row is full: all of them at each step took a third of an answer of 1,500 leaves.
         self.before: list[Any] = []
         self.states_before, self.clocks_before = -1, list[tuple[Any, Any]]()
         self.changed: dict[int, tuple[Any, Any, int]] | None = None  # what leaves were then that changed since

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 # many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, 39 and 103 ms with
 # small chunks.
 CHUNK = 65_536
-SMALL = 1_000  # users whose ratios and coefficients are kept for all passes: a tenth of a call of two users
+SMALL = 1_000  # users whose ratios and coefficients are kept for all passes, not read again in each
 SAMPLE = 4_000  # users in the sample for a first guess; loads are then known to a few percent
 
 

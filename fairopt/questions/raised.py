@@ -320,6 +320,7 @@ class FilledAgain(_Again):
         instance, weights = self.instance, dict(self.policy.weights or {})
         room = instance.capacities * instance.counts[:, None]
         more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
+        raised = any(change.kind == "capacity" for change in changes)
         for kind, of, by in changes:
             if kind == "capacity":
                 s, i = of
@@ -329,7 +330,7 @@ class FilledAgain(_Again):
                 weights[of] = self.weight(of) * (1 + by)
         kept = [change for change in changes if change.kind not in ("capacity", "weight")]
         bounded = _changed(instance, kept) if kept else instance
-        roomy = bounded.with_capacities(capacities)
+        roomy = bounded.with_capacities(capacities) if raised else bounded
         policy = HDRF(self.policy.by, weights or None)
         try:
             filled = hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist(), self.rows)

@@ -156,7 +156,7 @@ del _name, _sign
 
 def _ships(kind: type) -> bool:
     """Whether fairopt defines a class."""
-    return kind.__module__.split(".")[0] == "fairopt"
+    return kind.__module__.startswith("fairopt.")
 
 
 def is_ours(block: object) -> bool:

@@ -19,6 +19,7 @@ Box-Cox (`fairopt.blocks.form`). The mathematics is in docs/methods/objectives.m
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -536,7 +537,7 @@ class Term:
 
     # -- properties that select a method ---------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def alpha(self) -> float | None:
         """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
         return self._attribute("alpha")
@@ -556,7 +557,7 @@ class Term:
         """Whether a sum of shares, alpha-fairness or max-min has the same optimum."""
         return self.alpha is not None or self.is_smallest
 
-    @property
+    @cached_property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest share up; None for other kinds."""
         return self._attribute("ranks")

@@ -28,6 +28,7 @@ from .numbers import (
     in_common,
     number,
     numbers,
+    sum_of_products,
     together,
     up,
 )
@@ -83,7 +84,7 @@ class Cluster:
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
         for what, values in {"demands": needs, "weights": self.own_weights, "capacities": has, "rates": speeds}.items():
-            if any(v.n < 0 for v in values):
+            if min([v.n for v in values], default=0) < 0:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
@@ -405,7 +406,7 @@ class Cluster:
 
     def load(self, s: int, i: int) -> Fraction:
         """The units of a resource that the tasks use on a server row."""
-        return exact_sum(of_user[s][i] * x[s] for of_user, x in zip(self.demands, self.tasks) if x[s].n)
+        return sum_of_products((of_user[s][i], x[s]) for of_user, x in zip(self.demands, self.tasks) if x[s].n)
 
 
 def check_names(instance: Mapping[str, Any]) -> None:
@@ -478,14 +479,13 @@ class Largest:
 
     def __init__(self, c: Sequence[Fraction]) -> None:
         self.c, self.inverse = c, [one.n for one in in_common(1 / one if one.n else ZERO for one in c)]
-        self.places = [*range(len(c))]
 
     def of(self, d: Sequence[Fraction]) -> Fraction:
         """The largest ratio; those of demands with one denominator are compared as integers."""
         first = d[0].d
-        if all(one.d == first for one in d):
+        if [one.d for one in d].count(first) == len(d):
             sizes = [one.n * inverse for one, inverse in zip(d, self.inverse)]
-            i = max(self.places, key=sizes.__getitem__)
+            i = sizes.index(max(sizes))
             return d[i] / self.c[i] if sizes[i] else ZERO
         return max((one / c for one, c in zip(d, self.c) if c.n), default=ZERO)
 

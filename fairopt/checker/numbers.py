@@ -29,9 +29,10 @@ class Fraction:
     __slots__ = ("d", "n")
 
     def __init__(self, n: Any = 0, d: int = 1) -> None:
-        self.n: int
-        self.d: int
-        self.n, self.d = (n, d) if type(n) is int else n.as_integer_ratio()
+        self.n: int = n
+        self.d: int = d
+        if type(n) is not int:
+            self.n, self.d = n.as_integer_ratio()
 
     def as_integer_ratio(self) -> tuple[int, int]:
         """Reduce to lowest terms; the numerator and the denominator."""
@@ -227,6 +228,20 @@ def exact_sum(values: Iterable[Fraction]) -> Fraction:
     return Fraction(n, d)
 
 
+def sum_of_products(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
+    """The sum of the products of pairs without rounding; those of the same two denominators are added as integers."""
+    n, d, of_first, of_second = 0, 1, 1, 1
+    for a, b in pairs:
+        if a.d != of_first or b.d != of_second:
+            so_far = Fraction(n, d) + a * b
+            n, d, of_first, of_second = so_far.n, so_far.d, a.d, b.d
+            if d != of_first * of_second:  # the next product is added in full too
+                of_first = of_second = 0
+        else:
+            n += a.n * b.n
+    return Fraction(n, d)
+
+
 def up(x: Fraction) -> Fraction:
     """x rounded up to a numerator of about `BITS` bits."""
     if x.d.bit_length() <= 2 * BITS:
@@ -373,7 +388,8 @@ def of_floats(values: list[Any]) -> list[Fraction] | None:
     if values and values.count(values[0]) == len(values):  # such as weights: one fraction
         return [number(values[0], "")] * len(values)
     ratios = map(float.as_integer_ratio, values)
-    return [Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT) for n, d in ratios]
+    # denominators are powers of 2
+    return [Fraction(n * (UNIT // d), UNIT) if d <= UNIT else Fraction(n, d) for n, d in ratios]
 
 
 FLOAT32 = 3.4e38  # the largest

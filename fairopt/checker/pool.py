@@ -104,14 +104,14 @@ class WaterFilling:
         room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
         self.rates, self.rates_above = dict[int, tuple[Any, ...]](), dict[int, list[int]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
-        nothing = 0, 0
+        nothing, closed = (0, 0), [i for i, r in enumerate(room) if not r.n]
         for j in cluster.active:
             cluster.clock.check()
             needs, least = cluster.demands[j][0], below[j][0] * self.scale[j]
             most = least if above is below else above[j][0] * self.scale[j]
             if least.n <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
-            high = cluster.high[j] if all(r.n for d, r in zip(needs, room) if d.n) else ZERO
+            high = ZERO if any(needs[i].n for i in closed) else cluster.high[j]
             low = cluster.low[j]
             self.low[j] = (math.floor(low * least), math.ceil(low * most)) if low.n else nothing
             if high is not None:
@@ -131,7 +131,9 @@ class WaterFilling:
 
     def most(self, j: int) -> Iterable[int]:
         """Rates of a user from above."""
-        return self.rates_above.get(j) or [math.floor(rate) + 1 if rate else 0 for rate in self.rates[j]]
+        return self.rates_above.get(j) or [
+            rate + 1 if type(rate) is int and rate else math.floor(rate) + 1 if rate else 0 for rate in self.rates[j]
+        ]
 
     def fill(self) -> None:
         """Raise a common level from 0, and fix the users who reach a full resource or their limit."""
@@ -174,7 +176,8 @@ class WaterFilling:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
         for i, rate in enumerate(self.most(j)):
             if rate:
-                self.fixed[i] += rate * level
+                if level:
+                    self.fixed[i] += rate * level
                 self.slope[i] += rate * times
 
     def settle(self, full: set[int], level: int, rising: set[int]) -> None:
@@ -186,7 +189,8 @@ class WaterFilling:
         slack = dict.fromkeys(full, self.full)
         for i in full:
             # from below: what is left at most if all have what they surely have (part 2 of Proposition 15.5)
-            slack[i] -= sum(math.floor(of_user[i]) * least[j] for j, of_user in self.rates.items())
+            rates = ((of_user[i], j) for j, of_user in self.rates.items())
+            slack[i] -= sum((rate if type(rate) is int else math.floor(rate)) * least[j] for rate, j in rates if rate)
         for j, of_user in self.rates.items():
             if j in self.lower or not any(of_user[i] for i in full):
                 continue

@@ -248,6 +248,7 @@ def run() -> None:
             register(sys.argv[1:])
         finally:
             gc.freeze()  # what is imported stays
+            gc.set_threshold(10_000)  # not 700: of 20,000 jobs of Slurm a fifth of the time
             gc.enable()
         app(prog_name="fairopt")
 

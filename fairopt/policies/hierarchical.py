@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from fairopt.proof import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.cluster import exact_hierarchy
-from fairopt.solve.cluster.hierarchy import fill
+from fairopt.solve.cluster.hierarchy import Terms, fill, rows_of
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
 from fairopt.solve.unfit_guarantees import FIT, refuse_closed
@@ -156,10 +156,10 @@ class HDRF(NotOfBlocks):
             return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock, self._solve_exactly)
         return clock.run(lambda: self._filled(instance, clock))
 
-    def _filled(self, instance: Instance, clock: Clock) -> Allocation:
-        """The certified allocation."""
+    def _filled(self, instance: Instance, clock: Clock, rows: Sequence[Terms] = ()) -> Allocation:
+        """The certified allocation; ``rows`` are those found on a like instance."""
         try:
-            tasks, entry = fill(instance.merged(), self, clock)
+            tasks, entry = fill(instance.merged(), self, clock, found=rows)
         except ArithmeticError as error:
             raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
         check("the proof")
@@ -218,6 +218,15 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
             f"guarantees do not fit: those of users need {used[i] * capacity:.6g} {instance.resources[i]}, "
             f"{(used[i] - 1) * capacity:.6g} more than there are; {FIT}"
         )
+
+
+def filled_like(answer: Allocation, instance: Instance, time_limit: float | None = None) -> Allocation:
+    """The answer of `HDRF` to an instance that differs little from that of an answer, whose rows it starts from."""
+    policy, clock, rows = answer.policy, begin(time_limit), list[Terms]()
+    if answer.instance.merged().n_servers == instance.merged().n_servers:
+        rows = rows_of(answer.evidence[0])
+    policy._check(instance)
+    return clock.run(lambda: policy._filled(instance, clock, rows))
 
 
 def refilled(allocation: Allocation) -> Allocation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import tempfile
 import time
 import warnings
@@ -317,10 +318,16 @@ def _is_numbers(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
+_FIRST = re.compile(r'\s*\{\s*"format"\s*:\s*"([^"\\]*)"')
+
+
 def _format_of(path: Path) -> str:
     """The format that a JSON file states; empty if it states none."""
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["format"])
+        text = path.read_text(encoding="utf-8")
+        if first := _FIRST.match(text):  # as `save` writes it: a file of 100,000 users takes 0.3 s to parse
+            return first[1]
+        return str(json.loads(text)["format"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
 

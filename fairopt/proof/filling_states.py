@@ -471,8 +471,10 @@ class _Step:
             return
         # none of their dominant resources grows, from here on or until now, so that the level does not tell their share
         going = {c for c in tied if not (self.near(self.end, c) & self.grows(c)).any()}
+        if not going:
+            return
         came = {c for c in tied if moved[c] and (self.near(self.end, c, STILL) & ~self.grew(c)).any()}
-        if not going or not came or len(going | came) < 2:
+        if not came or len(going | came) < 2:
             return
         self.in_one_line_below(k, sorted(going | came))
         held = tree.held(self.of.tasks)

@@ -150,12 +150,12 @@ class Bottlenecks(NamedTuple):
         """Whether all resources with charged users are full up to rounding."""
         return bool(((self.slack(usable) <= SUM_ROUNDING * usable) | np.isinf(self.least)).all())
 
-    def has_small_holdings(self, usable: Float) -> bool:
+    def has_small_holdings(self, usable: Float, gap: float | None = None) -> bool:
         """Whether errors of other levels could be many tasks of users who hold very little of their bottleneck
-        (`Corrections`).
+        (`Corrections`); ``gap`` is that without these, if it is known.
         """
         # an error of the gap in lower levels is a part of this size of users who hold so much less of the resource
-        part = max(self.gap(usable), SUM_ROUNDING) / GAP_TOLERANCE
+        part = max(self.gap(usable) if gap is None else gap, SUM_ROUNDING) / GAP_TOLERANCE
         return bool((np.isfinite(self.least) & ~(self.rising >= part * usable)).any())
 
     @property
@@ -186,7 +186,7 @@ class Bottlenecks(NamedTuple):
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)  # 1 / 0 of a user without tasks
             excess = np.maximum(over, rise)
         charged = np.isfinite(self.least)
-        worst = float(np.where(charged, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
+        worst = float(np.where(charged, np.where(np.isnan(excess), np.inf, excess), 0.0).max(initial=0.0))
         return np.inf if np.isfinite(self.unstopped) else worst
 
 

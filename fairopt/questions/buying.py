@@ -16,6 +16,7 @@ from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.validation import default_labels
+from fairopt.policies.hierarchical import HDRF, filled_like
 from fairopt.policy import accepted
 from fairopt.questions.new_servers import NewServer, with_new_server
 from fairopt.runtime.arrays import Float
@@ -63,8 +64,12 @@ class ServerPurchase:
 
     @property
     def order(self) -> tuple[float, float, float]:
-        """The key by which servers are sorted, the best first: those with a cost before those without."""
-        return (np.inf, 0.0, 0.0) if self.reason else (float(self.cost is None), -self.rate, -self.tasks)
+        """The key by which servers are sorted, the best first: those with a cost before those without.
+
+        Rates that only rounding tells apart, of answers certified to 1e-6, are equal.
+        """
+        rate = float(f"{self.rate:.6g}")
+        return (np.inf, 0.0, 0.0) if self.reason else (float(self.cost is None), -rate, -self.tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +181,8 @@ class _Again:
     def answer(self, instance: Instance) -> Allocation:
         """The certified answer of the same policy to another instance."""
         policy = self.allocation.policy
+        if isinstance(policy, HDRF):
+            return filled_like(self.allocation, instance, self.clock.left)
         answer: Allocation = policy.allocate(instance, **accepted(policy, **self.options, time_limit=self.clock.left))
         return answer
 
@@ -259,6 +266,8 @@ class _Again:
         except FairoptError:  # solvers may fail so far away: nearer changes decide
             pass
         good, bad = 0.0, STEP * size
+        if row.rate_by == BY_ANSWERS:  # the rate is that of the first change
+            good, bad = bad, GROWTH * bad
         try:
             while bad < FAR * size and holds(bad):
                 good, bad = bad, GROWTH * bad

@@ -302,6 +302,7 @@ class FilledAgain(_Again):
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
         super().__init__()
         self.policy: HDRF = allocation.policy
+        self.rows: list[hierarchy.Terms] = []  # that stopped users before changes
         self.instance, self.clock = merged_within_limits(allocation.instance), clock
 
     def weighs(self, name: str) -> bool:
@@ -319,6 +320,7 @@ class FilledAgain(_Again):
         instance, weights = self.instance, dict(self.policy.weights or {})
         room = instance.capacities * instance.counts[:, None]
         more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
+        raised = any(change.kind == "capacity" for change in changes)
         for kind, of, by in changes:
             if kind == "capacity":
                 s, i = of
@@ -328,12 +330,15 @@ class FilledAgain(_Again):
                 weights[of] = self.weight(of) * (1 + by)
         kept = [change for change in changes if change.kind not in ("capacity", "weight")]
         bounded = _changed(instance, kept) if kept else instance
-        roomy = bounded.with_capacities(capacities)
+        roomy = bounded.with_capacities(capacities) if raised else bounded
         policy = HDRF(self.policy.by, weights or None)
         try:
-            return hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist()).tasks
+            filled = hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist(), self.rows)
         except ArithmeticError as error:
             raise NotCertified(f"numbers differ by more than floats can tell ({error})") from error
+        if not changes:
+            self.rows = hierarchy.rows_of(filled.entry)
+        return filled.tasks
 
 
 def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.checker.numbers import Fraction, exact_sum, sum_of_products
 
 DEMANDS = [[1, 4], [3, 1], [2, 2], [0, 1], [5, 0]]
 TEAMS = {"team": ["a", "a", "b", "b", "c"], "org": ["x", "x", "x", "x", "y"]}
@@ -433,3 +434,12 @@ def test_a_surplus_of_two_billionths_of_what_its_team_could_have_is_proved(tmp_p
     value = json.loads(path.read_text(encoding="utf-8"))["objective"]
     assert value == pytest.approx(2e-9, rel=1e-5)
     assert "objective is" in str(fo.verify(written(path, objective=value * 1.01)))
+
+
+def test_sums_of_products_are_exact_whatever_the_denominators() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        a, b = ([Fraction(int(n), int(d)) for n, d in rng.integers(1, 4, (12, 2))] for _ in range(2))
+        pairs = [*zip(a, b, strict=True)]
+        assert sum_of_products(pairs) == exact_sum(x * y for x, y in pairs)
+    assert sum_of_products([]) == 0

@@ -14,6 +14,7 @@ from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.policies.hierarchical import filled_like
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.solve.cluster.filling import Tree
 
@@ -537,3 +538,18 @@ def test_guarantees_of_all_tasks_leave_nothing_to_fill():
     for capacity, guarantee in ((8, 8), (9, 8), (8, 4)):
         pool = fo.Instance([[1, 1]], [32, capacity], task_limits=[8], guarantees=[guarantee], teams={"team": ["a"]})
         assert fo.HDRF().allocate(pool).tasks.tolist() == [8]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_answer_from_rows_of_a_like_instance_is_the_answer(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    eligible = rng.random((9, 3)) < 0.6
+    eligible[np.arange(9), rng.integers(3, size=9)] = True
+    demands, capacities = rng.uniform(1, 9, (9, 2)), rng.uniform(40, 90, (3, 2))
+    teams = {"team": [f"t{k % 3}" for k in range(9)]}
+    cluster = fo.Instance(demands, capacities, eligible=eligible, teams=teams)
+    answer = fo.HDRF().allocate(cluster)
+    more = cluster.with_capacities(cluster.capacities * [[1.3, 1], [1, 1], [1, 0.9]])
+    near = filled_like(answer, more)
+    assert near.certificate.ok
+    np.testing.assert_allclose(near.tasks, fo.HDRF().allocate(more).tasks, rtol=1e-9, atol=1e-12)

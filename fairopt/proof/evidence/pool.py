@@ -116,7 +116,8 @@ class Bottlenecked(OnPool):
             # a smaller gap or a larger one: floats do not say which levels are right there
             if (exact := exact_gap(program, tasks)) is not None:
                 return proof._replace(gap=exact)
-        if measures.full(pool.usable) and proof.gap <= SUM_ROUNDING and not measures.has_small_holdings(pool.usable):
+        conclusive = measures.full(pool.usable) and proof.gap <= SUM_ROUNDING
+        if conclusive and not measures.has_small_holdings(pool.usable, proof.gap):
             return proof
         # exactly now, and where somebody holds very little with what earlier levels owe
         order = first_full(pool, tasks) if self.order is None else self.order

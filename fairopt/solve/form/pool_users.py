@@ -28,6 +28,7 @@ Result = TypeVar("Result")
 # many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, 39 and 103 ms with
 # small chunks.
 CHUNK = 65_536
+SMALL = 1_000  # users whose ratios and coefficients are kept for all passes, not read again in each
 SAMPLE = 4_000  # users in the sample for a first guess; loads are then known to a few percent
 
 
@@ -67,17 +68,17 @@ class Chunk:
         """The chunk's part of an array by user; a number common to all users is returned unchanged."""
         return by_user if isinstance(by_user, float) else by_user[self.rows]
 
-    @property
+    @cached_property
     def coefficients(self) -> Float:
-        """Coefficients of the pool's share, shape (size,); users must be consecutive."""
+        """Coefficients of the pool's share, shape (size,), only to read; users must be consecutive."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
         part = window(self.pool.instance, self.rows, self.ratios.T, self.demands)
         return self.pool.share.coefficients(part, self.pool.levelled)
 
-    @property
+    @cached_property
     def room(self) -> Float:
-        """Tasks between the lower and the upper bound, the latter at most the tasks of a user alone."""
+        """Tasks between the lower and the upper bound, the latter at most the tasks of a user alone; only to read."""
         per_usable = 1.0 / self.pool.usable
         most = self.ratios[0] * per_usable[0]
         for ratio, per in zip(self.ratios[1:], per_usable[1:], strict=True):
@@ -142,11 +143,19 @@ class Pool:
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
+    @cached_property
+    def only(self) -> Chunk:
+        """The chunk of all users of a small pool, whose numbers serve all passes."""
+        return Chunk(self, slice(0, self.n), self.demands, np.empty((self.m, self.n)))
+
     def each(self, function: Callable[[Chunk], Result], among: Indices | None = None) -> list[Result]:
         """The results of a function for each chunk of users, in order; a chunk's ratios are valid until it returns.
 
         ``among`` are the indices of the users to read.
         """
+        if among is None and 0 < self.n <= min(SMALL, self.step):
+            with np.errstate(all="ignore"):
+                return [function(self.only)]
         size = self.n if among is None else len(among)
         buffer = np.empty((self.m, min(self.step, size)))
         out = []

@@ -25,6 +25,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,7 +56,7 @@ LEAST = 1e-6  # of an equal part: first tasks of users whose best response is no
 EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
 UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
 KINKS = 2.0 ** -np.arange(12)  # parts of the most that users can run, where derivatives are compared
-HALVINGS = 14  # of the logarithm of common prices
+HALVINGS, FITTING = 14, 4e-3  # of the logarithm of common prices, and that of the load over what there is
 
 
 def solve_sum(program: Program, settings: Settings) -> Proposals:
@@ -232,12 +233,24 @@ def _common_prices(problem: PoolProblem) -> Float:
     """Equal prices of usable capacities at which best responses about fit."""
     inside = problem.inside()
     prices = _equal_prices(problem, inside)
+
+    def over(logarithm: float) -> float:
+        """The logarithm of the largest load, as a part of what there is, at a multiple of the prices."""
+        load = problem.ratios @ problem.response(np.exp(logarithm) * prices, inside)
+        return float(np.log((load / np.maximum(problem.usable, TINY)).max()))
+
+    # that of powers without bounds is linear: two looks and the line through them suffice
+    if not problem.low.any() and np.isinf(problem.high).all():
+        at = over(0.0)
+        further = over(at)
+        on_line = at - further * at / (further - at or np.nan)
+        if abs(over(on_line)) <= FITTING:
+            return np.asarray(np.exp(on_line) * prices)
     # of logarithms; 14 halvings leave .004, near enough for a start
     low, high = -30.0, 30.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        load = problem.ratios @ problem.response(np.exp(middle) * prices, inside)
-        low, high = (middle, high) if (load > problem.usable).any() else (low, middle)
+        low, high = (middle, high) if over(middle) > 0 else (low, middle)
     return np.asarray(np.exp(middle) * prices)
 
 
@@ -334,10 +347,12 @@ class PoolInterior:
         matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
         scale = 1.0 / np.sqrt(np.diag(matrix))
         try:  # of few rows; the next step corrects its errors
-            inverse = np.linalg.pinv(matrix * scale * scale[:, None], SINGULAR, hermitian=True)
+            values, vectors = np.linalg.eigh(matrix * scale * scale[:, None])
         except np.linalg.LinAlgError:
             return np.inf
-        inverse = inverse * scale * scale[:, None]
+        sizes = np.abs(values)
+        vectors *= scale[:, None]
+        inverse = (vectors * np.where(sizes > SINGULAR * sizes.max(), 1.0 / values, 0.0)) @ vectors.T
 
         def move(to_a: Float | float, to_b: Float | float, to_slack: Float | float) -> _Move:
             """The Newton step towards these products."""
@@ -407,8 +422,7 @@ class PoolInterior:
         return left
 
 
-@dataclass(frozen=True)
-class _Move:
+class _Move(NamedTuple):
     """Changes of prices, tasks, slack, and multipliers of bounds (``b`` is None where no user has a limit)."""
 
     prices: Float

@@ -230,14 +230,14 @@ def _parts(
     for (owner, name, job, count), allowed in zip(owned, places, strict=True):
         if job.servers > 1:
             notes.add("{job} on several servers {counts} as a task on each: Slurm starts all of them or none", name)
-        hosts_of = _hosts(job, name, at, notes)
+        hosts_of, place = _hosts(job, name, at, notes), (job.place,) * 2
         if hosts_of:
             given = [job.allocated(host, position) for position, host in enumerate(hosts_of)]
             if any(one != (job.plain, job.generic) for one in given):
                 notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
             for host, one in zip(hosts_of, given, strict=True):
                 running = {at[host]: 1.0} if host in at else dict[int, float]()
-                yield Work(owner, (), allowed, 1.0, name, (job.place, job.place), running), *one
+                yield Work(owner, (), allowed, 1.0, name, place, running), *one
             continue
         if job.servers > max(1, int(allowed.sum())):
             notes.add("{job} that {needs} more servers than it may use {was} left out", name)
@@ -247,7 +247,7 @@ def _parts(
             if key not in smallest:
                 smallest[key] = _smallest(job, allowed, servers)
         taken = smallest[key] if job.takes_servers else None
-        yield Work(owner, (), allowed, float(count), name, (job.place, job.place)), *job.requested(taken)
+        yield Work(owner, (), allowed, float(count), name, place), *job.requested(taken)
 
 
 def _smallest(job: SlurmJob, allowed: Bool, servers: list[SlurmServer]) -> SlurmServer | None:

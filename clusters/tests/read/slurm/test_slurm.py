@@ -81,6 +81,17 @@ def test_owners_may_be_accounts_users_partitions_or_qos(users, names):
     assert cluster(job(user_name="eve", partition="all,gpu", qos="high"), users=users).teams["team"] == names
 
 
+def test_jobs_with_equal_requests_keep_their_owners_and_servers():
+    runs = {"job_state": ["RUNNING"], "job_id": 8}
+    jobs = [job(), job(account="cfd"), job(**runs, nodes="n1"), job(**runs, account="cfd", nodes="n2"), job(nodes=None)]
+    made = cluster(*jobs, merge=False)
+    assert made.users == ("bio/4 cpu", "cfd/4 cpu")
+    assert_array_equal(made.task_limits, [3, 2])
+    assert_array_equal(made.held, [[1, 0], [0, 1]])
+    same = job(account=5)
+    assert "jobs[1] (job 7).account is 5" in refusal(job(), same)
+
+
 def test_jobs_without_an_account_have_an_owner_of_their_own():
     made = cluster(job(), job(job_id=5, account="(null)"), job(account=None))
     assert made.teams["team"] == ("bio", "no account")

@@ -78,6 +78,8 @@ class Sorted(_OfNumbers):
 
     def value(self, share: Float) -> float:
         """The term at shares ``c_j x_j``."""
+        if len(self.v) == 1:
+            return float(self.factor * self.v[0] * share.min(initial=np.inf))
         ordered = np.sort(share)
         v = np.asarray(self.v[: len(ordered)])
         return float(self.factor * (ordered[: len(v)] @ v))
@@ -146,8 +148,14 @@ class Form:
 
     def value(self, point: Any) -> float:
         """The value at a point, without unit and shift."""
-        curves = sum(float(curve.values(curve.at(point)).sum()) for curve in self.curves)
-        return float(curves + sum(r.value(r.at(point)) for r in self.ranked) + self.constant)
+        curves = sum(float(curve.values(curve.at(point)).sum()) for curve in self.curves if curve.alpha)
+        lines = sum(float(curve.factor @ curve.at(point)) for curve in self.curves if curve.alpha == 0)
+        return float(curves + lines + sum(r.value(r.at(point)) for r in self.ranked) + self.constant_beside_lines)
+
+    @property
+    def constant_beside_lines(self) -> float:
+        """The constant less those of lines, ``boxcox(z; 1) = z - 1``, beside which a tiny total has no digits."""
+        return self.constant - sum(float(curve.factor.sum()) for curve in self.curves if curve.alpha == 0)
 
     @property
     def is_curved(self) -> bool:

@@ -8,7 +8,7 @@ In closed form for one power and a line (`PowerMarginal`), else by Newton's meth
 ``-x f'' / f'`` is large, log f' = log k is solved for log x, which is a line for a power: one step instead of tens, and
 none that leaves x > 0. Where it is small f' = k is, since log f' of a nearly linear function is flat; with a
 user-defined one f' may also be negative. Derivatives of user-defined blocks need not be right: certificates take
-tangents of their CVXPY expressions (`fairopt.proof.user_bounds`), and wrong ones cost time or a refusal. Those of
+tangents of their CVXPY expressions (`fairopt.proof.evidence.prices`), and wrong ones cost time or a refusal. Those of
 fairopt's own kinds are part of the proof; `tests/blocks/test_normal_form.py` holds each against its values.
 """
 

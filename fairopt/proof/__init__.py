@@ -10,16 +10,16 @@ The files:
 * `least_squares`: minimum-norm solutions of equations, within the time limit.
 * `ranges`: ranges of variables that linear rows and cones imply. `polish`: dual points made exact.
 * `exact_filling`: leximin on small pools in fractions, where rounding decides levels.
-* `pool_gaps`: bottlenecks and dual bounds on one pool. `user_bounds`: sums of one function per user.
+* `pool_gaps`: bottlenecks and dual bounds on one pool, in passes.
 * `envy_levels`: bottlenecks under envy-freeness.
-* `server_bounds`: the dual bound on several servers.
 * `level_bounds`: leximin on several servers and under further constraints.
 * `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams;
   `determined`: what follows from these totals by prices.
-* `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
+* `dual`: multipliers of a program, in natural units. `lagrangian`: the bound by these; `number_lagrangian`: of teams,
+  or of what is above a base. `conic`: the bound of cone programs.
 * `certify`: certificates of any CVXPY problem (`fairopt.certify`). `stated`: the problem as it is asked; `completed`:
   what CVXPY added to it, from its values and dual values; `proof_file`: its proof as a file.
-* `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
+* `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gap by a bound.
 * `slopes`: the unit of gaps of objectives with variables of their own.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).

@@ -5,16 +5,17 @@ At any prices p >= 0 of rows ``A x <= h``, with k_j the cost of a task of user j
     max_x sum_j f_j(x_j)  <=  h'p + sum_j max_(low_j <= x <= high_j) f_j(x) - k_j x.
 
 Utility less cost is a user's gain. Its maximum has a closed form for a power, a logarithm and a line, and is bounded by
-a tangent for a sum of several. `pool_gaps`, `many_pool_gaps`, `server_bounds` and `lagrangian` add these up. Nothing is
-solved here: the prices are a method's, and as the best responses maximise the gains, errors of prices enter by their
-squares.
+tangents for a sum of several. `lagrangian` adds these up, and in passes over a pool `pool_gaps` and `many_pool_gaps`.
+Nothing is solved here: the prices are a method's, and as the best responses maximise the gains, errors of prices enter
+by their squares. Two more numbers have a best value at given prices: the multiplier of a limit on tasks where shares
+differ by server (`along_hull`), and the smallest level of all users (`smallest_level`).
 
 Floats: a bound that rounding lowers is none. So `TERM_ROUNDING` times the sum of the absolute terms is added. That is
 negligible but where lower bounds fill a resource, whose price may then be anything: two users are proved to 1e-11 at a
 price of 1e3, and to more than 1e-3 at 1e13 (0.0 before rounding was counted). Powers of levels overflow at large alpha,
 hence levels relative to the smallest (`fair_gap`) and logarithms of prices. A NaN proves nothing.
 
-Proofs: Propositions 4.4 and 4.9 (docs/methods/pool.md), 5.1 (servers.md), Bound 7.1 (cone.md).
+Proofs: Propositions 4.4 and 4.9 (docs/methods/pool.md), 5.1, 5.11 and 5.16 (servers.md), Bound 7.1 (cone.md).
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import Curve
+from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.powers import boxcox
-from fairopt.runtime.arrays import Float
-from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
+from fairopt.solve.form.demands_at_prices import cheapest_of
 
-BISECTIONS = 70  # of a logarithm: an interval of 70, from 1e-30 of the most, shrinks to 6e-20
+BESIDE = 1e-9  # relative distance from best responses of tangents, where these have no closed form
+FLOOR_STEPS = 100  # for the smallest level above lower bounds: 2 were too few for 5 of 200 instances
 
 
 class Gain(NamedTuple):
@@ -135,43 +140,111 @@ def rounded_up_sum(parts: Float, constant: float) -> float:
     return float(parts.sum() + constant + TERM_ROUNDING * (np.abs(parts).sum() + abs(constant)))
 
 
-def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
-    """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
-    constant = np.zeros(len(cost))
+def best_response(
+    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, near: Float | None = None
+) -> Float:
+    """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above.
+
+    Lines are without the constant of Box-Cox: beside a tiny total it has no digits of it.
+    Several curves have no closed form: tangents beside a point found by Newton's method, from ``near``, bound them.
+    """
     curved = []
     for c, factor, alpha in terms:
         if alpha == 0:  # a line is part of the cost; what cancels there is rounded down, so that the gain is not
             cost = cost - factor * c - TERM_ROUNDING * (np.abs(cost) + np.abs(factor * c))
-            constant = constant - factor
         elif np.any(factor != 0):
-            curved.append((c, factor, alpha))
+            curved.append(Curve(c, factor, alpha))
     if not curved:
-        return constant - cost * np.where(cost < 0, high, low)
+        return -cost * np.where(cost < 0, high, low)
     high = np.where(high > 0, high, 1e-300)  # a user without room has a logarithm too
     if len(curved) == 1:
-        ((c, factor, alpha),) = curved
+        ((c, factor, alpha),) = [(one.c, one.factor, one.alpha) for one in curved]
         most = factor * gain_of_power(cost / (factor * c), alpha, c * low, c * high).most
-        return constant + np.where(factor == 0, -cost * np.where(cost < 0, high, low), most)
-
-    def gain(x: Float) -> Float:
-        out = constant - cost * x
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
-        return out
+        return np.where(factor == 0, -cost * np.where(cost < 0, high, low), most)
 
     def slope(x: Float) -> Float:
-        out = -cost
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
-        return out
+        return sum((one.slopes(one.c * x) * one.c for one in curved), -cost)
 
-    # the slope falls in x: bisection for its zero, in logarithms, as users differ by decades. Where it ends does not
-    # matter to what is proved: the tangent below makes up for it.
-    left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (left + right)
-        up = slope(np.exp(middle)) > 0
-        left, right = np.where(up, middle, left), np.where(up, right, middle)
-    a, b = np.clip(np.exp(left), low, high), np.clip(np.exp(right), low, high)
-    rise = np.maximum(slope(a), 0.0) * (b - a)  # by concavity the gain between a and b is at most this much larger
-    return np.maximum(gain(a) + np.where(np.isfinite(rise), rise, 0.0), gain(b))
+    def gain(x: Float) -> Float:
+        return sum((one.values(one.c * x) for one in curved), -cost * x)
+
+    start = np.where(np.isfinite(high), high, 1.0)
+    start = start if near is None else np.where(near > 0, near, start)
+    x = PowerMarginal(curved).response(cost, low, high, start)
+    # where it ends does not matter to what is proved: a concave function is below its tangents on either side
+    a, b = np.clip(x * (1 - BESIDE), low, high), np.clip(x * (1 + BESIDE), low, high)
+    rise, fall, beyond = np.maximum(slope(a), 0.0), np.maximum(-slope(a), 0.0), np.maximum(slope(b), 0.0)
+    with np.errstate(invalid="ignore"):
+        between = gain(a) + np.maximum(
+            np.where(rise > 0, rise * (b - a), 0.0), np.where(fall > 0, fall * (a - low), 0.0)
+        )
+        return np.maximum(between, gain(b) + np.where(beyond > 0, beyond * (high - b), 0.0))
+
+
+@np.errstate(all="ignore")  # at no prices no level costs anything
+def smallest_level(cost: Float, right: float, low: Float) -> tuple[float, Bool]:
+    """The level Z with ``sum_j cost_j max(Z, low_j) = right``, and the users whose lower bounds are below it.
+
+    Newton's method from above: the left side is convex in Z, and any set of users gives a bound.
+    """
+    free, level = np.full(len(cost), True), np.inf
+    for _ in range(FLOOR_STEPS):
+        given = float(cost[~free] @ low[~free])
+        rest = np.maximum(right - given + TERM_ROUNDING * (abs(right) + abs(given)), 0.0)
+        new = float(rest / cost[free].sum())
+        if not new < level:
+            break
+        level, used = new, free
+        free = low <= level
+        if free.all():
+            break
+    return (level, used) if level < np.inf else (np.inf, free)
+
+
+@np.errstate(all="ignore")  # no limit is enough for anything
+def along_hull(
+    costs: Float, use: Float, curves: Sequence[tuple[Float, Float, float]], most: Float, wanted: Float | None
+) -> tuple[Float, Float]:
+    """Users' marginal costs where limits are just enough, and the multipliers of limits there, both (n_users,).
+
+    A unit of a user's variable costs ``costs`` (n_users, n_servers), infinite where it may not run, and uses the part
+    ``use`` of its limit, 0 without one. What users want follows from curves, is at least ``wanted`` and at most
+    ``most``. With a multiplier l of the limit the cheapest server has ``min_s costs_s + l use_s``, a walk along the
+    lower convex hull of the points (use, cost): to servers that cost more and use less of the limit, until the limit is
+    enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``.
+    """
+    marginal, server = cheapest_of(costs)
+    least, at = marginal.copy(), np.arange(len(marginal))
+    for _ in range(costs.shape[1]):
+        here = server[at]
+        used = use[at, here]
+        z = 1.0 / used  # what the limit is enough for on this server, and the marginal utility of that
+        enough = sum((f[at] * c[at] * (c[at] * z) ** -alpha for c, f, alpha in curves), np.zeros(len(at)))
+        if wanted is not None:
+            enough[wanted[at] > z * (1 + ROUNDING)] = np.inf
+        moves = (enough > marginal[at]) & (most[at] * used > 1.0)
+        if not moves.any():
+            break
+        at, here, used, enough = at[moves], here[moves], used[moves], enough[moves]
+        cost, others, of_others = costs[at, here][:, None], use[at], costs[at]
+        fewer = others - used[:, None]
+        crossings = np.divide(
+            cost * others - of_others * used[:, None],
+            fewer,
+            out=np.full_like(fewer, np.inf),
+            where=(fewer < 0) & (of_others < np.inf),
+        )
+        # the marginal cost at which two servers are as cheap; the lowest is the next edge of the hull
+        edge, there = cheapest_of(crossings)
+        step = np.minimum(edge, enough)
+        marginal[at] = np.where(step < np.inf, step, marginal[at])  # else no server uses less of the limit
+        passed = edge < enough
+        at = at[passed]
+        server[at] = there[passed]
+    # rounding might lower it below the cheapest server, where the bound does not hold
+    marginal = np.maximum(marginal, least)
+    multipliers = np.zeros(len(marginal))
+    for s in range(costs.shape[1]):
+        per = np.where(use[:, s] > 0, use[:, s], np.inf)
+        np.maximum(multipliers, np.maximum(marginal - costs[:, s], 0.0) / per, out=multipliers)
+    return marginal, multipliers

@@ -16,7 +16,8 @@ very little is no proof: 1e-16 of what servers hold may be the optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Program
 
 ENOUGH = 0.8 * GAP_TOLERANCE  # below it no better factor is searched for; the rest is for the rounding of readers
+CLOSE = 1e-8  # of a method's prices: below it no other factor is tried
 FAR = 0.1  # a gap after the first search that no second one closes
 # Logarithms of factors on the best so far: how far, and to within what. Rarely needed: of 800 small programs of sums,
 # ordered weights and teams, with limits or `EnvyFree`, by HiGHS, CLARABEL and SCS, the first factor proved all.
@@ -50,11 +52,12 @@ def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, po
 
 @dataclass(frozen=True)
 class LagrangianBound:
-    """A bound in the units of the majorant, the gap, and the factor on the multipliers."""
+    """A bound in the units of the majorant, the gap, the factor on the multipliers, and their Lagrangian."""
 
     value: float
     gap: float
     factor: float
+    lagrangian: Lagrangian
 
 
 @np.errstate(all="ignore")
@@ -72,29 +75,22 @@ def lagrangian_bound(
 ) -> LagrangianBound:
     """Bound the objective from above, and measure the gap at the tasks.
 
-    If the multipliers are not in ``natural`` units, because an increasing transform was solved, a common factor is
-    fitted first, from ``start`` if given. With ``refine`` a better factor is searched for unless the gap is small
+    A common factor is fitted, after ``start`` if given; none is needed if the multipliers are in ``natural`` units, and
+    not those of an increasing transform. With ``refine`` a better factor is searched for unless the gap is small
     already, or stays large.
     """
     point = program.point(tasks) if point is None else point
     value = majorant.value(point)
     lagrangian = lagrangian_at(program, majorant, multipliers, point)
-    candidates = [1.0] if natural else [start] if start else []
-    if majorant.ranked:
-        candidates.append(0.0)  # no resource is scarce: the smallest levels are at their limits
-    # also in natural units, where it hardly matters: medians of gaps are 2.0e-12 and 2.5e-12
-    fitted = lagrangian.fitted_factor()
-    if fitted is not None:
-        candidates.append(fitted)
-    if not candidates:
-        candidates.append(1.0)
-    best = LagrangianBound(np.inf, np.inf, 1.0)
-    for factor in candidates:
+    best = LagrangianBound(np.inf, np.inf, 1.0, lagrangian)
+    for factor in _factors(lagrangian, natural, start):
         top = lagrangian(factor)
         gap = _relative_gap(objective, top, value, point)
         if (gap, top) < (best.gap, best.value) or not np.isfinite(best.gap):  # the lower bound where gaps are equal
-            best = LagrangianBound(top, gap, factor)
-    for width, near in SEARCHES if refine and best.factor > 0 else ():
+            best = LagrangianBound(top, gap, factor, lagrangian)
+        if start and natural and best.gap <= CLOSE and not majorant.ranked:
+            break
+    for width, near in SEARCHES if refine and best.factor > 0 and np.isfinite(best.value) else ():
         if best.gap <= ENOUGH or (width < SEARCHES[0][0] and not best.gap <= FAR):
             break
 
@@ -110,11 +106,30 @@ def lagrangian_bound(
         )
         gap = _relative_gap(objective, float(nearest.fun), value, point)
         if gap < best.gap:  # the search may end beside the best factor so far
-            best = LagrangianBound(float(nearest.fun), gap, float(best.factor * np.exp(nearest.x)))
+            best = replace(best, value=float(nearest.fun), gap=gap, factor=float(best.factor * np.exp(nearest.x)))
     unproved = not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0
     if unproved and (_is_rounding(program, majorant, best.value) or _allows_nothing(program, majorant, multipliers)):
-        return LagrangianBound(0.0, 0.0, best.factor)
-    return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+        return replace(best, value=0.0, gap=0.0)
+    return replace(best, gap=max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf)
+
+
+def _factors(lagrangian: Lagrangian, natural: bool, start: float | None) -> Iterator[float]:
+    """The factors to try before a search."""
+    smallest = getattr(lagrangian, "of_smallest", None)
+    if smallest is not None:
+        yield smallest.factor
+        return
+    if natural and start:
+        yield start
+    fitted = lagrangian.fitted_factor()
+    if fitted is not None:
+        yield fitted
+    if lagrangian.majorant.ranked:
+        yield 0.0  # no resource is scarce: the smallest levels are at their limits
+    if not natural and start:
+        yield start
+    elif not start and (natural or fitted is None):
+        yield 1.0
 
 
 def _is_rounding(program: Program, majorant: Form, top: float) -> bool:

@@ -114,7 +114,7 @@ class Named:
 
     def kept(self, program: Program, entry: Mapping[str, Any]) -> list[tuple[AtLeast, float]]:
         """The kept levels of objectives with the multipliers of an entry."""
-        # a level of teams' smallest number is written as a row for each team (`of_blocks` of `evidence.solved`)
+        # a level of teams' smallest number is written as a row for each team (`Dual.of_blocks`)
         given, of_rows = {place: float(y) for place, y in entry.get("kept") or ()}, dict[Place, dict[str, float]]()
         for place, label, y in entry.get("rows") or ():
             if isinstance(label, str):
@@ -188,12 +188,6 @@ def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
     # per unit of a capacity of 0 a price is 0 / 0, which JSON has no number for
     return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
-
-
-def price_entry(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequence[Float] = ()) -> dict[str, Any]:
-    """An entry of prices, for shares in multiples of ``unit``."""
-    mixed = {"mixtures": [u.tolist() for u in mixtures]} if len(mixtures) else {}
-    return {"kind": "prices", "unit": unit, **priced(program, by_row), **mixed}
 
 
 def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:

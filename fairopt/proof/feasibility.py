@@ -137,6 +137,8 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
 
 def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
     """For each of `Program.many_rows` the most violated rows, ``each`` per user, and their violations."""
+    if not program.many_rows:
+        return []
     point = program.point(tasks)
     # the least size of a row's terms: what they are at typical tasks, or at less if nobody runs as much
     least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
@@ -154,6 +156,8 @@ def bounds_violation(program: Program, tasks: Float) -> float:
 
 def rows_violation(program: Program, tasks: Float) -> float:
     """The largest relative violation of constraints that are linear rows."""
+    if not program.rest:
+        return 0.0
     scale, worst = program.size[program.pairs.user], [0.0]
     typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # as all tasks shrink, so do violations
     for block in program.rest:

@@ -6,10 +6,12 @@ objective f (``G >= f``, with equality at the point), every feasible x has
     f(x)  <=  max_x  G(x) - p'(A x - u) - y'g(x)
            =  p'u + const + sum_j max_(low_j <= t <= most_j) psi_j(t) - t min_s (p'A + y'Dg)_js,
 
-where curved g are replaced by their tangents. The maximum separates by user and has a closed form over the user's
-proven range of tasks: ranges keep the bound finite where multipliers are a little too small, and cost nothing where
-they are right. Inaccurate multipliers weaken the bound and cannot falsify it. A solver's own dual objective is not
-read: it is of its scaled program, and of what it calls zero.
+where curved g are replaced by their tangents. It is one bound for one pool and several servers, prices alone and
+further constraints. The maximum separates by user and has a closed form over the user's proven range of tasks: ranges
+keep the bound finite where multipliers are a little too small, and cost nothing where they are right. Where shares
+differ by server, a limit on tasks is no range of the share, and has the multiplier that is best at the prices
+(`along_hull`): without, 39 of 50 instances with rates had gaps above 1e-6. Inaccurate multipliers weaken the bound and
+cannot falsify it. A solver's own dual objective is not read: it is of its scaled program, and of what it calls zero.
 
 Floats: costs are rounded down and constants up (`charged`), by sizes that count each term in absolute value, since
 multipliers of opposite rows cancel. Where blocks have variables without a bound, any cost that a solver's multipliers
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +33,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import shares_at
 from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
-from fairopt.proof.bound import best_response, level_at, rounded_up_sum
+from fairopt.proof.bound import along_hull, best_response, level_at, rounded_up_sum, smallest_level
 from fairopt.proof.least_squares import by_iteration
 from fairopt.proof.ranges import Entries, implied_ranges
 from fairopt.runtime.arrays import Float, Indices
@@ -38,6 +41,10 @@ from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 
+CHUNK = 16_384  # users at a time, or pairs where limits have multipliers
+# On the piecewise linear bound of max-min under limits, from the value at the answer: the first proved 200 small
+# instances with rates, as that value is near the optimum.
+NEWTON_STEPS = 3
 BALANCING = 10  # least-squares steps: cutting multipliers of inequalities at 0 undoes a part of each
 
 
@@ -69,7 +76,7 @@ class Multipliers:
     """
 
     prices: Float
-    pair_cost: Float
+    pair_cost: Float | float = 0.0
     constant: float = 0.0
     extra: tuple[tuple[Form, float], ...] = ()
     size: Float | None = None
@@ -129,8 +136,8 @@ class Multipliers:
         self.constant_size += left
         if left < np.inf and not slopes and not at.any() and _of_zero([one for one, _ in rows], reach):
             # ranges, and so what is left, are at most multiples of the largest part x_p / top_p, hence of their sum
-            size = np.zeros(len(self.pair_cost)) if self.size is None else self.size
-            self.forced = self.pair_cost - TERM_ROUNDING * size - (1 + ROUNDING) * left / (top * unit)
+            absolute = 0.0 if self.size is None else self.size
+            self.forced = self.pair_cost - TERM_ROUNDING * absolute - (1 + ROUNDING) * left / (top * unit)
 
     def plus(self, other: Multipliers) -> None:
         """Add the costs and constants of others."""
@@ -169,11 +176,12 @@ def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
     """The cost of a task of each pair, rounded down, so that bounds hold after cancellation, and the right-hand side,
     rounded up.
     """
-    of_capacity, limit = program.rows.cost(multipliers.prices), float(multipliers.prices @ program.usable_rows)
-    size = of_capacity + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
-    constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
+    cost, limit = program.rows.cost(multipliers.prices), float(multipliers.prices @ program.usable_rows)
     # of what each term was before it cancelled: multipliers of an equation can be as large as a solver likes
-    cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
+    size = np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size
+    constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
+    cost *= 1.0 - TERM_ROUNDING
+    cost += multipliers.pair_cost - TERM_ROUNDING * size
     return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
 
 
@@ -249,11 +257,19 @@ def _of_zero(rows: Sequence[LinearRows], variables: Iterable[cp.Variable]) -> bo
     return not any(np.any(some) for some in (*sides, *(v.value for v in variables), *(one.values for one in rows)))
 
 
+class Smallest(NamedTuple):
+    """The bound on the smallest level, the best factor on multipliers, and the mixture of users' levels there."""
+
+    top: float
+    factor: float
+    mixture: Float
+
+
 class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
     def __init__(self, program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> None:
-        pairs = program.pairs
+        pairs, instance = program.pairs, program.instance
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
         powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.curves]
@@ -263,70 +279,105 @@ class Lagrangian:
         by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
         # a user's variable: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
-        unit = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        cost, self.right_side = charged(program, multipliers)
-        self.by_pair, self.slopes = cost / unit, np.zeros(len(pairs))
-        self.linear = self.linear_extra = 0.0  # constants of linear terms, whose slopes enter pair by pair
-        if self.reference is not None:
+        self.by_pair, self.right_side = charged(program, multipliers)
+        self.slopes: Float = np.broadcast_to(np.float64(0.0), self.by_pair.shape)
+        self._of_reference: dict[int, tuple[Float, Float]] = {}  # coefficients of shares per unit of it
+        if self.reference is None:
+            self.low, self.high, self.at = program.low, program.most, point.tasks
+        else:
+            unit = pairs.of(self.reference)
+            self.by_pair = self.by_pair / unit
             for p in majorant.curves:
                 if p.alpha == 0:
                     self.slopes = self.slopes + pairs.of(p.factor) * pairs.of(p.c) / unit
-                    self.linear += float(p.factor.sum())
             for m, times in multipliers.extra:
                 for p in m.curves:
                     if p.alpha == 0:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / unit
-                        self.linear_extra += times * float(p.factor.sum())
-        self.cost = pairs.min(self.by_pair)
-        if self.reference is None:
-            self.low, self.high = program.low, program.most
-            self.at = point.tasks
-        else:
-            alone = np.where(program.instance.eligible, self.reference * program.instance.tasks_alone, 0.0).sum(axis=1)
-            most = np.where(program.instance.eligible, self.reference, 0.0).max(axis=1) * program.most
-            self.low, self.high = np.zeros(len(alone)), np.minimum(alone, most)
+            alone = pairs.sum(unit * pairs.of(instance.tasks_alone))
+            self.low, self.high = np.zeros(len(alone)), np.minimum(alone, -pairs.min(-unit) * program.most)
             self.at = shares_at(self.reference, point)
+            if self.reference is by_server[0]:
+                self._of_reference[id(self.reference)] = self.reference, np.ones(len(alone))
+        # whether limits need multipliers, as they are no ranges of a share that differs by server
+        self.limited = self.reference is not None and bool(np.isfinite(program.high).any())
+        # nobody pays on a server where it has to run nothing, unless it has no other
+        zero = program.zero_pairs
+        self.closed = zero & ~(pairs.min(zero.astype(float)) > 0)[pairs.user] if zero.any() else None
+
+    @cached_property
+    def cost(self) -> Float:
+        """The cost of a unit of each user's variable where it is cheapest, without what limits charge."""
+        return self._cheapest(self.by_pair)
 
     def _per_unit(self, c: Float) -> Float:
         """Coefficients of a share per unit of the reference."""
         if self.reference is None:
             return c
-        # c x per unit of r x: x is at most (r x) / (the least r), as shares grow with tasks
-        if c.ndim == 1:  # an upper bound, on the server with the smallest reference
-            least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
-            return c / least
-        return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
+        if id(c) not in self._of_reference:
+            # c x per unit of r x: x is at most (r x) / (the least r), as shares grow with tasks
+            eligible = self.program.instance.eligible
+            if c.ndim == 1:  # an upper bound, on the server with the smallest reference
+                ratio = c / np.where(eligible, self.reference, np.inf).min(axis=1)
+            else:
+                ratio = np.where(eligible, c / self.reference, -np.inf).max(axis=1)
+            self._of_reference[id(c)] = c, ratio  # c is kept, and so its id
+        return self._of_reference[id(c)][1]
 
     def _parts(self, factor: float) -> tuple[list[Curve], list[Sorted], float]:
-        powers, ranked, constant = list(self.majorant.curves), list(self.majorant.ranked), self.majorant.constant
-        for extra, times in self.multipliers.extra:
-            scaled = Form().plus(extra, factor * times)
-            powers += scaled.curves
-            ranked += scaled.ranked
-            constant += scaled.constant
+        """Curves, ranked terms, and the constant without those of lines, which it cancels."""
+        forms = [self.majorant, *(Form().plus(extra, factor * times) for extra, times in self.multipliers.extra)]
+        powers = [p for form in forms for p in form.curves]
+        ranked = [r for form in forms for r in form.ranked if r.factor > 0]
+        constant = sum(form.constant_beside_lines for form in forms)
         if self.reference is not None:  # linear terms enter pair by pair
             powers = [p for p in powers if p.alpha]
-        return powers, [r for r in ranked if r.factor > 0], constant
+        return powers, ranked, constant
 
     def _slopes(self, powers: Sequence[Curve]) -> Float:
-        out = np.zeros(len(self.cost))
+        out = np.zeros(len(self.at))
         for p in powers:
             c = self._per_unit(p.c)
             out = out + p.slopes(c * self.at) * c
         return out
 
+    @cached_property
+    def of_smallest(self) -> Smallest | None:
+        """The bound if the majorant is a multiple of the smallest level; None if costs or others are not positive.
+
+        With costs k_j of a unit of level the bound is the level Z with ``sum_j k_j max(Z, low_j)`` the right side, as
+        users whose lower bounds exceed Z have no weight, or the least of what a user can have at most, at no prices.
+        Limits of shares that differ by server make k_j convex and piecewise linear in Z.
+        """
+        ranked = self.majorant.ranked
+        if len(ranked) != 1 or self.majorant.curves or any(ranked[0].v[1:]) or self.multipliers.extra:
+            return None
+        c, best, weight = self._per_unit(ranked[0].c), (np.inf, np.ones(1)), ranked[0].factor * ranked[0].v[0]
+        level = float((c * self.at).min(initial=np.inf))
+        for _ in range(NEWTON_STEPS if self.limited else 1):
+            cost, right = self._costs(1.0, (), level / c)
+            cost = cost / c
+            if cost.min(initial=0.0) < 0:
+                return None
+            level, free = smallest_level(cost, self.right_side + right, c * self.low)
+            if not level < best[0]:
+                break
+            best = level, np.where(free, cost, 0.0)
+        most = c * self.high
+        if len(most) and most.min() <= best[0]:
+            factor, mixture = 0.0, np.where(np.arange(len(most)) == most.argmin(), weight, 0.0)
+        else:
+            factor = weight / float(best[1].sum())
+            mixture = factor * best[1]
+        top = self.majorant.constant + weight * min(best[0], float(most.min(initial=np.inf))) * (1.0 + TERM_ROUNDING)
+        return Smallest(top, factor, mixture)
+
     def fitted_factor(self) -> float | None:
         """The factor that best matches marginal utilities and costs of users strictly inside their ranges."""
-        ranked = self.majorant.ranked
+        if self.majorant.ranked:
+            return None
         # at a bound of its tasks a user's marginal utility may differ from its cost
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
-        if ranked:
-            if self.majorant.curves or len(ranked) > 1 or any(ranked[0].v[1:]):
-                return None
-            level = self._per_unit(ranked[0].c) * self.at  # max-min: the multipliers of the smallest levels sum to one
-            lowest = level <= level.min() * (1 + 1e-6)
-            total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[lowest].sum())
-            return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
         slopes = self._slopes(self.majorant.curves)
         if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
             return self._linear_factor(slopes)
@@ -363,50 +414,89 @@ class Lagrangian:
         """For each curve of teams, or above a base, the levels whose slopes are its prices."""
         return []
 
+    def _cheapest(self, by_pair: Float) -> Float:
+        """The smallest of each user's pairs that are not closed."""
+        return self.pairs.min(by_pair if self.closed is None else np.where(self.closed, np.inf, by_pair))
+
+    def _costs(self, factor: float, powers: Sequence[Curve], wanted: Float | None) -> tuple[Float, float]:
+        """The cost of a unit of each user's variable where it is cheapest, rounded down, and what limits charge.
+
+        A limit has the best multiplier for users who want what ``powers`` say, or at least ``wanted``.
+        """
+        if self.reference is None:
+            return factor * self.cost, 0.0
+        curves = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
+        pairs, eligible, (n, servers) = self.pairs, self.program.instance.eligible, self.reference.shape
+        ends, out, right, step = np.append(pairs.first, len(pairs)), np.empty(n), 0.0, max(CHUNK // servers, 1)
+        for start in range(0, n, step):
+            users = slice(start, min(start + step, n))
+            some = slice(ends[start], ends[users.stop])
+            cost = factor * self.by_pair[some]
+            cost = cost - self.slopes[some] - TERM_ROUNDING * (np.abs(cost) + np.abs(self.slopes[some]))
+            if self.closed is not None:
+                cost[self.closed[some]] = np.inf
+            if not self.limited:
+                out[users] = np.minimum.reduceat(cost, pairs.first[users] - some.start)
+                continue
+            table = np.full((users.stop - start, servers), np.inf)
+            table[eligible[users]] = cost
+            use = 1.0 / (self.reference[users] * self.program.high[users, None])  # the part of a limit, by a unit
+            at_least = None if wanted is None else wanted[users]
+            of_users = [(c[users], f[users], alpha) for c, f, alpha in curves]
+            out[users], multipliers = along_hull(table, use, of_users, self.high[users], at_least)
+            right += float(multipliers.sum()) * (1.0 + TERM_ROUNDING)
+        return out - TERM_ROUNDING * np.abs(out), right
+
     def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
         """The bound, and for each ranked term its mixture of shares by user."""
         powers, ranked, constant = self._parts(factor)
-        if self.reference is None:
-            cost = factor * self.cost
-        else:
-            by_pair = factor * self.by_pair
-            cost = self.pairs.min(by_pair - self.slopes - TERM_ROUNDING * (np.abs(by_pair) + np.abs(self.slopes)))
-            constant -= self.linear + factor * self.linear_extra
+        if ranked and self.of_smallest is not None:  # with the factor that is best
+            return self.of_smallest.top, [self.of_smallest.mixture]
+        cost, of_limits = self._costs(factor, powers, self.at if ranked else None)
+        right_side = factor * self.right_side
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
-        constant += factor * self.right_side
+
+        def top(mixtures: Sequence[Float]) -> float:
+            total = size = 0.0
+            for first in range(0, len(cost), CHUNK):
+                users = slice(first, first + CHUNK)
+                left = cost[users]
+                for r, theta in zip(ranked, mixtures, strict=True):
+                    worth = theta[users] * self._per_unit(r.c)[users]
+                    left = left - worth - TERM_ROUNDING * (np.abs(left) + worth)
+                some = [(c[users], f[users], alpha) for c, f, alpha in terms]
+                gains = best_response(left, some, self.low[users], self.high[users], self.at[users])
+                total, size = total + float(gains.sum()), size + float(np.abs(gains).sum())
+            return total + rounded_up_sum(np.array([constant, right_side, of_limits]), TERM_ROUNDING * size)
+
         if not ranked:
-            return rounded_up_sum(best_response(cost, terms, self.low, self.high), constant), []
+            return top([]), []
         # A mixture theta is a choice of prices of shares. It has to be tight at the point, so that only users whose
         # shares tie may exchange weights, and should leave no user a gain: near the cost that curves do not pay.
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)  # several terms share what is left in proportion to these
         pinned = self.at >= self.high * (1 - 1e-7)  # at a limit, where more weight than the cost is free
-        best: tuple[float, list[Float]] = np.inf, []
+        tried = list[list[Float]]()
         # A solver may leave levels that should tie apart by what it calls 0; a wider tie costs its width in the bound.
         # None of 400 programs by CLARABEL and HiGHS needed more than the first.
         for tie in (1e-9, 1e-6, 1e-4) if left.any() else (0.0,):
-            charged, mixtures = cost, []
+            mixtures = []
             for r in ranked:
-                c = self._per_unit(r.c)
-                part = r.factor * sum(r.v) / weight
-                theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
-                charged = charged - theta * c - TERM_ROUNDING * (np.abs(charged) + theta * c)
-                mixtures.append(theta)
-            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
-            if top < best[0] or not best[1]:
-                best = top, mixtures
+                c, part = self._per_unit(r.c), r.factor * sum(r.v) / weight
+                mixtures.append(
+                    r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
+                )
+            tried.append(mixtures)
         # of one term the mixture that is best at these costs is known, whatever the point
-        if len(ranked) == 1 and np.isfinite(self.high).all():
+        if len(ranked) == 1 and left.any() and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
-            theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
-            charged = cost - theta * c - TERM_ROUNDING * (np.abs(cost) + theta * c)
-            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
-            if top < best[0]:
-                best = top, [theta]
-        return best
+            tried.append([ranked[0].cheapest(left / c, c * self.low, c * self.high)])
+        return min(((top(mixtures), mixtures) for mixtures in tried), key=lambda one: (one[0] != one[0], one[0]))
 
 
 def _nowhere_zero(c: Float) -> Float:
     """Coefficients (n_users, n_servers) with zeros replaced by the user's smallest positive one, else by 1."""
+    if (c > 0).all():
+        return c
     smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))

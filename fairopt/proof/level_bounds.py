@@ -475,7 +475,7 @@ class LevelsAtPrices:
             tie = TIE if alone or curved else EQUAL
         more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.zero_pairs
         reduced_cost = np.where(more_costly, pair_cost - cheapest, 0.0)
-        charged = further is not None and bool(further.pair_cost.any())
+        charged = further is not None and bool(np.any(further.pair_cost))
         return LevelCosts(
             solution,
             charged,

@@ -19,7 +19,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
 from fairopt.policy import Policy, accepted, is_mechanism
 from fairopt.proof import gate
-from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
+from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
 from fairopt.proof.gate import MeasuredPart
 from fairopt.proof.many_pool_gaps import judge_batch
 from fairopt.runtime.arrays import Bool, Float
@@ -79,7 +79,7 @@ class _Found:
         assert self.prices is not None
         unit, prices = (1.0, self.prices[b]) if self.units is None else (float(self.units[b]), np.exp(self.prices[b]))
         each = np.divide(term.factor * prices, capacities, out=np.zeros(capacities.shape), where=capacities > 0)
-        return ({"kind": TotalPrices.kind, "unit": unit, "prices": each.tolist()},)
+        return ({"kind": PoolPrices.kind, "unit": unit, "prices": each.tolist()},)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -119,12 +119,13 @@ def register(method: Method) -> None:
     Examples
     --------
     >>> import numpy as np, fairopt as fo
-    >>> from fairopt.proof.evidence.prices import UserPrices
+    >>> from fairopt.proof.dual import Dual
+    >>> from fairopt.proof.evidence.prices import Prices
     >>> from fairopt.proof.proposal import Proposal
     >>> def one_resource(program, settings):  # logarithms share one resource by weight
     ...     weights, price = program.instance.weights, program.instance.weights.sum()
     ...     tasks = weights / price / program.pairs.loads[0]
-    ...     yield Proposal("by weight", tasks, UserPrices(program, np.array([price])))
+    ...     yield Proposal("by weight", tasks, Prices(program, Dual(np.array([price]))))
     >>> def applies(program, settings):
     ...     term = program.term
     ...     return program.pool_share is not None and term.alpha == 1 and program.instance.n_resources == 1

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.proof import gate
-from fairopt.proof.bound import best_response, fair_gap, gain_of_power, gain_of_total, power
-from fairopt.proof.evidence.pool import FairPrices
+from fairopt.proof.bound import best_response, fair_gap, gain_of_power, gain_of_total, power, smallest_level
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.pool import PoolPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.tolerances import TERM_ROUNDING
 from fairopt.solve.form.pool_users import Pool
@@ -55,6 +56,20 @@ def test_a_sum_of_powers_gains_no_more_than_its_bound(terms, cost, high):
     assert gains.max() <= most + 1e-9 * (1 + abs(most))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_smallest_level_above_lower_bounds_is_what_the_costs_allow(seed):
+    rng = np.random.default_rng(seed)
+    cost, low = rng.uniform(0.1, 2, 6), rng.uniform(0, 2, 6) * rng.integers(0, 2, 6)
+    right = float(cost @ low) + rng.uniform(0, 3)
+    level, free = smallest_level(cost, right, low)
+    assert cost @ np.maximum(level, low) == pytest.approx(right, rel=1e-12)
+    assert (low[free] <= level * (1 + 1e-12)).all() and (low[~free] >= level * (1 - 1e-12)).all()
+
+
+def test_free_users_have_no_smallest_level():
+    assert smallest_level(np.zeros(2), 1.0, np.zeros(2))[0] == np.inf
+
+
 @pytest.mark.parametrize("unit", [1e-60, 1.0, 1e60])
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0, 5.0, 100.0])
 def test_the_gap_of_a_power_mean_does_not_depend_on_the_unit(unit, alpha):
@@ -80,7 +95,7 @@ def test_prices_of_any_size_are_optimal_where_lower_bounds_fill_a_resource_but_l
     def gap(price: float) -> float:
         log_prices = np.log(np.array([price]))
         users.pool.each(users.settling(log_prices))
-        evidence = FairPrices(users.pool, log_prices, users.level)
+        evidence = PoolPrices(users.pool, Dual(np.exp(log_prices), unit=users.level))
         return gate.judge(program, Proposal("prices", users.tasks, evidence)).gap
 
     assert gap(1e13) > 1e-3 and gap(1e3) <= 1e-11

@@ -24,11 +24,12 @@ from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.certificate import Try
 from fairopt.proof import gate
 from fairopt.proof import level_bounds as levels
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.fewer_rows import FewerRows
 from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.evidence.levels import LevelDuals
-from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
-from fairopt.proof.evidence.prices import LevelPrices, UserPrices
+from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.feasibility import relative_violation
 from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.level_bounds import LevelDual
@@ -92,7 +93,7 @@ def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, s
     pool = Pool(program, fo.Tasks())
     prices = rng.choice([-1.0, 0.0, 0.3, 1.0, 7.0], size=pool.m) * rng.uniform(size=pool.m)
     tasks = rng.uniform(size=pool.n) * program.most * rng.choice([0.0, 0.5, 1.0], size=pool.n)
-    answer = gate.judge(program, Proposal("linear", tasks, TotalPrices(pool, prices)))
+    answer = gate.judge(program, Proposal("linear", tasks, PoolPrices(pool, Dual(prices))))
     right = fo.MostTasks().allocate(instance).objective
     assert not answer.ok or answer.value >= right * (1 - 2e-6)
 
@@ -129,7 +130,7 @@ def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
 
 def test_evidence_of_another_program_proves_nothing() -> None:
     one, other = (Program(fo.Instance([[k], [2]], [10]), fo.Total(fo.Tasks()), ()) for k in (1, 3))
-    evidence = TotalPrices(Pool(one, fo.Tasks()), np.array([10.0]))
+    evidence = PoolPrices(Pool(one, fo.Tasks()), Dual(np.array([10.0])))
     assert gate.judge(other, Proposal("linear", np.zeros(2), evidence)).gap == np.inf
     assert gate.judge(one, Proposal("linear", np.array([10.0, 0.0]), evidence)).ok
 
@@ -153,9 +154,9 @@ def test_multiples_of_the_prices_of_max_min_prove_the_same_gap(factor: float) ->
     instance = fo.Instance(demands, [[1.4e-58, 1.6e-40], [1.4e-59, 7e-41]], weights=[4, 0.5, 0.5])
     program = Program(instance, fo.MaxMin(), ())
     proposal = next(alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
-    assert isinstance(proposal.evidence, LevelPrices) and proposal.tasks is not None
+    assert isinstance(proposal.evidence, Prices) and proposal.tasks is not None
     proposal = replace(proposal, tasks=proposal.tasks / 2)
-    other = replace(proposal, evidence=replace(proposal.evidence, prices=factor * proposal.evidence.prices))
+    other = replace(proposal, evidence=Prices(program, proposal.evidence.dual.times(factor)))
     gap = gate.judge(program, proposal).gap
     assert gap > 0.1 and gate.judge(program, other).gap == pytest.approx(gap, rel=1e-9)
 
@@ -246,7 +247,7 @@ def test_prices_of_users_prove_nothing_of_a_power_of_their_sum() -> None:
     instance, objective = fo.Instance([[1], [1]], [4e14]), fo.FairnessEfficiency(0.5, 1, fo.Tasks())
     program = Program(instance, objective, ())
     for price in (4e7, 4e8):
-        evidence = UserPrices(program, np.array([price]), 0.0)
+        evidence = Prices(program, Dual(np.array([price])))
         assert not gate.judge(program, Proposal("lie", np.array([1e14, 1e14]), evidence)).ok
 
 

@@ -48,7 +48,7 @@ def test_smaller_prices_of_the_largest_sum_prove_no_smaller_sum() -> None:
     assert isinstance(evidence, Lines) and evidence.largest is not None
     assert gate.judge(program, Proposal("again", a.tasks, evidence)).ok
     for factor in np.linspace(0, 1, 41):
-        wrong = replace(evidence, largest=replace(evidence.largest, prices=factor * evidence.largest.prices))
+        wrong = replace(evidence, largest=replace(evidence.largest, dual=evidence.largest.dual.times(factor)))
         assert not gate.judge(program, Proposal("made up", 0.96 * a.tasks, wrong)).ok
 
 
@@ -85,7 +85,11 @@ def test_made_up_lines_prove_nothing_untrue(lam: float) -> None:
     assert isinstance(evidence, Lines) and gate.judge(program, Proposal("again", a.tasks, evidence)).ok
     for _ in range(100):
         lines = [
-            (levels * rng.uniform(0.1, 10, 2), slope * rng.uniform(-2, 2), replace(p, prices=p.prices * rng.random(2)))
+            (
+                levels * rng.uniform(0.1, 10, 2),
+                slope * rng.uniform(-2, 2),
+                replace(p, dual=replace(p.dual, prices=p.dual.prices * rng.random(2))),
+            )
             for levels, slope, p in evidence.lines
         ]
         assert not gate.judge(program, Proposal("made up", 0.99 * a.tasks, replace(evidence, lines=lines))).ok

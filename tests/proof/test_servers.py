@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.proof.server_bounds import LevelUnits, best_max_min_bound, judge_row_prices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
+from fairopt.proof.gate import judge
+from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
 
 
@@ -22,10 +25,13 @@ class Rate(fo.Share):
 
 def test_optimal_prices_prove_the_smallest_level() -> None:
     """Tasks of 1 and 3 on servers of 2 and 3: 5/4 of each, at prices in proportion to capacities."""
-    program = Program(fo.Instance([[1], [3]], [[2], [3]]), fo.MaxMin(fo.Tasks()), ())
-    units, table = LevelUnits(program), np.array([[1.25, 0.0], [0.25, 1.0]])
-    for prices in (np.array([[2.0, 3.0]]), np.array([[14.0, 21.0]])):
-        gaps = [judge_row_prices(units, prices, part * table)[0] for part in (1.0, 0.5)]
+    program, tasks = (
+        Program(fo.Instance([[1], [3]], [[2], [3]]), fo.MaxMin(fo.Tasks()), ()),
+        np.array([1.25, 0, 0.25, 1]),
+    )
+    for prices in (np.array([2.0, 3.0]), np.array([14.0, 21.0])):
+        evidence = Prices(program, Dual(prices))
+        gaps = [judge(program, Proposal("prices", part * tasks, evidence)).gap for part in (1.0, 0.5)]
         assert gaps == pytest.approx([0.0, 0.5], abs=1e-12)
 
 
@@ -33,6 +39,6 @@ def test_optimal_prices_prove_the_smallest_level() -> None:
 def test_the_bound_under_limits_is_the_same_from_any_level(value: float) -> None:
     """Two jobs of a unit of time each, on a slow and a fast server of a unit: half of each gives both 1.5."""
     instance = fo.Instance([[1], [1]], [[1], [1]], task_limits=[1, 1])
-    units = LevelUnits(Program(instance, fo.MaxMin(Rate()), ()))
-    bound, _ = best_max_min_bound(units, np.array([[0.25, 0.75]]), value)
-    assert units.unit * bound == pytest.approx(1.5, rel=1e-12)
+    program = Program(instance, fo.MaxMin(Rate()), ())
+    proposal = Proposal("prices", np.full(4, value / 3), Prices(program, Dual(np.array([0.25, 0.75]))))
+    assert judge(program, proposal).gap == pytest.approx(1.0 - value / 1.5, abs=1e-12)

@@ -14,7 +14,8 @@ from oracle import whole
 
 import fairopt as fo
 from fairopt.proof import gate
-from fairopt.proof.evidence.pool import FairPrices, TotalPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.pool import PoolPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.no_whole_task import whole_instance
 from fairopt.solve.form.pool_users import Pool
@@ -29,7 +30,8 @@ def judged(policy: fo.Policy, instance: fo.Instance, placement: Any, prices: flo
     program = Program(instance, policy.objective, policy.constraints)
     tasks = program.gather(policy.allocate(instance).tasks_by_server)
     share = policy.objective.share_blocks()[0]
-    evidence = TotalPrices(Pool(program, share), np.full(instance.n_resources, 1e3 if prices is None else prices))
+    dual = Dual(np.full(instance.n_resources, 1e3 if prices is None else prices))
+    evidence = PoolPrices(Pool(program, share), dual)
     answer = gate.judge(program, Proposal("made up", tasks, evidence))
     placed = np.array(placement, dtype=float)
     return gate.whole(policy, instance, [(program, answer)], placed, 0.0, method="by hand")
@@ -43,7 +45,7 @@ def test_made_up_prices_claim_no_loss_that_is_too_small(prices: float) -> None:
     proof = judged(policy, pool, [[1], [1]], prices).certificate
     assert proof.ok and proof.whole and proof.gap >= 1 / 3 - 1e-12
     fair = Program(pool, fo.AlphaFair(1), ())
-    made_up = FairPrices(Pool(fair, fo.DominantShare()), np.array([np.log(0.1 + prices)]), 0.5)
+    made_up = PoolPrices(Pool(fair, fo.DominantShare()), Dual(np.array([0.1 + prices]), unit=0.5))
     answer = gate.judge(fair, Proposal("x", np.array([1.5, 1.5]), made_up))
     said = gate.whole(fo.NashWelfare(), pool, [(fair, answer)], np.ones((2, 1)), 0.0, method="x").certificate
     assert said.gap >= 1 / 3 - 1e-12

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.proof.evidence.prices import UserPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Proposals, Settings
@@ -46,7 +47,7 @@ def registered(tasks_times: float = 1.0, price_times: float = 1.0) -> Iterator[N
         loads = program.pairs.loads[0]
         price = 0.5 * np.sqrt((1 / loads).sum() / (1 + loads.sum()))
         tasks = (0.5 / (price * loads)) ** 2 - 1
-        yield Proposal("by hand", tasks_times * tasks, UserPrices(program, np.array([price_times * price])))
+        yield Proposal("by hand", tasks_times * tasks, Prices(program, Dual(np.array([price_times * price]))))
 
     method = Method("by hand", WORDS, applies, solve)
     register(method)

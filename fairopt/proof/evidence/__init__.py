@@ -1,8 +1,8 @@
 """The kinds of evidence: how each bounds the gap, and its entry in files, which the checker reads too.
 
 * `kinds`: the table of kinds, by their names in files.
-* `pool`: bottlenecks on one pool, with or without envy-freeness, and prices of alpha-fairness and of totals.
-* `prices`: prices of sums of one function per user, on several servers, and of ordered weights.
+* `pool`: bottlenecks on one pool, with or without envy-freeness, and prices of alpha-fairness and of totals, in passes.
+* `prices`: prices and multipliers of any program with a majorant, or of one function per user.
 * `levels`: a dual solution for each level of leximin.
 * `exact_levels`: an exact point of leximin on servers and its prices, as fractions.
 * `number_levels`: the same for leximin of teams, or of what is above a base.

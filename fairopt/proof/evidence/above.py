@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.proof.entries import Named, price_entry
+from fairopt.proof.dual import Dual
+from fairopt.proof.entries import Named
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.number_level_bounds import ABOVE, NumberBounds, bottleneck_duals
 from fairopt.proof.proposal import Evidence, Measured, Proposal
@@ -78,7 +79,7 @@ class AboveBase(Evidence):
                     held = (z <= bounds.lowest * (1 + ABOVE)) & (levels > levels[lowest] * (1 + ABOVE))
                     prices, paid = dual.prices, np.where(held, 0.0, dual.of_numbers * weights)
             scale = 1.0 / paid.sum()
-            return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
+            return Dual(prices * scale * program.term.factor, mixtures=[paid * scale]).entry(program, names)
         entry = self.found.entry(self.above, self.above.part(tasks), names)
         if program.merge:  # the prices of one row, for each of the servers that it stands for
             entry["prices"] = np.asarray(entry["prices"])[program.unmerged.derived.server_classes].tolist()

@@ -23,7 +23,6 @@ from fairopt.blocks.base import is_ours
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.conic import ConicConditions, further_conditions
 from fairopt.proof.entries import Named, price_rows, priced
-from fairopt.proof.evidence.solved import of_blocks
 from fairopt.proof.evidence.supporting import is_small, supporting_levels
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.level_bounds import LevelDual, judge_levels, self_contained_duals
@@ -134,9 +133,8 @@ def _supported(program: Program, tasks: Float, names: Named) -> list[dict[str, A
     """Levels of an entry by multipliers that support the tasks."""
     out = []
     for users, supported, costs in supporting_levels(program, tasks):
-        level = {"users": users.tolist(), **priced(program, supported.prices)}
-        out.append(level | of_blocks(program, names, supported.rows, supported.kept, (), supported.mixtures_of_kept))
-        out[-1]["costs"] = costs.tolist()
+        level = {"users": users.tolist(), **priced(program, supported.dual.prices)}
+        out.append(level | supported.dual.of_blocks(program, names) | {"costs": costs.tolist()})
     return out
 
 

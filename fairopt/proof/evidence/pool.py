@@ -22,7 +22,8 @@ import numpy as np
 from fairopt.allocation import feasibility
 from fairopt.blocks.constraints import EnvyFree
 from fairopt.proof import feasibility as conditions
-from fairopt.proof.entries import Named, price_entry, price_rows, priced
+from fairopt.proof.dual import Dual
+from fairopt.proof.entries import Named, price_rows, priced
 from fairopt.proof.envy_levels import EnvyProgram, binding_envy_rows, envy_gap
 from fairopt.proof.pool_gaps import (
     Bottlenecks,
@@ -138,56 +139,34 @@ class Bottlenecked(OnPool):
 
 
 @dataclass(frozen=True)
-class FairPrices(OnPool):
-    """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in multiples of ``level``."""
+class PoolPrices(OnPool):
+    """Alpha-fairness or the largest total on one pool: prices per whole capacity."""
 
     pool: Pool
-    log_prices: Float
-    level: float
+    dual: Dual
 
     kind = "prices"
 
     def proves(self, program: Program) -> bool:
-        return program.term.is_curved
+        return program.term.alpha is not None
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
-        pool, alpha = self.pool, program.term.alpha
-        assert alpha is not None
-        sums = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
-        return proof_on_pool(program, pool.usable, pool.n, sums, self.log_prices, self.level)
-
-    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
-        return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)
-
-    @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        pool, alpha, unit = self.pool, program.term.alpha, self.dual.unit
+        prices = np.maximum(self.dual.prices, 0.0) / program.term.factor
+        if not alpha:
+            return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices), prices)
         with np.errstate(divide="ignore"):  # a price of 0 is minus infinity
-            log_prices = np.log(np.maximum(price_rows(program, held), 0.0) / program.term.factor)
-        return cls(pool_of(program), log_prices, float(held.get("unit", 1.0)))
-
-
-@dataclass(frozen=True)
-class TotalPrices(OnPool):
-    """The largest total on one pool: prices per whole capacity."""
-
-    pool: Pool
-    prices: Float
-
-    kind = "prices"
-
-    def proves(self, program: Program) -> bool:
-        return program.term.is_linear
-
-    def proof(self, program: Program, tasks: Float) -> PoolProof:
-        pool, prices = self.pool, np.maximum(self.prices, 0.0)
-        return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices), prices)
+            prices = np.log(prices)
+        return proof_on_pool(
+            program, pool.usable, pool.n, alpha_fair_sums(pool, tasks, prices, alpha, unit), prices, unit
+        )
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
-        return price_entry(program, program.term.factor * self.prices)
+        return self.dual.entry(program, names)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        return cls(pool_of(program), price_rows(program, held) / program.term.factor)
+        return cls(pool_of(program), Dual.restored(program, held, read.names))
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ A bound by a majorant needs no assumption and a few passes; the cone form is tig
 far variables go that CVXPY added. Proofs without assumptions come first (`Proved.missing`).
 
 A solver's objective value and bound are not used: expressions are evaluated at the point that is judged. Floats: dual
-values are per row in the solver's scale, and are brought to natural units once (`Dual.multipliers`); those below `IDLE`
-of the largest of a block are dropped from files. The rate is a difference quotient over `STEP`, good for 1e-5, and only
-a start for t. In files small programs get multipliers that support the tasks where the solver's prove less
+values are per row in the solver's scale, and are brought to natural units once (`Solved.dual`); those below `IDLE` of
+the largest of a block are dropped from files. The rate is a difference quotient over `STEP`, good for 1e-5, and only a
+start for t. In files small programs get multipliers that support the tasks where the solver's prove less
 (`supporting`): within a quarter of the tolerance, as the checker rounds outwards.
 """
 
@@ -34,15 +34,14 @@ from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
-from fairopt.blocks.normal_form import Term
 from fairopt.blocks.rows import Rows
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.as_written import OwnProgram
 from fairopt.proof.conic import ConicBound, conic_gap
-from fairopt.proof.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
-from fairopt.proof.entries import Named, price_entry
-from fairopt.proof.evidence.prices import Prices, natural_units
-from fairopt.proof.evidence.supporting import NEAR, is_small, supporting
+from fairopt.proof.dual import Dual, majorant_of
+from fairopt.proof.dual_bound import LagrangianBound, lagrangian_bound
+from fairopt.proof.entries import Named
+from fairopt.proof.evidence.prices import STEP, natural_slope, supported
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.feasibility import dual_values
 from fairopt.proof.lagrangian import Lagrangian, LinearRows, Multipliers
@@ -58,11 +57,10 @@ from fairopt.solve.form.program import ConeModel, Program, is_affine, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 PLAINLY = GAP_TOLERANCE / 10  # a gap after which nothing closer is looked for
-STEP = 1e-5  # relative, of finite differences along a ray
 IDLE = 1e-13  # of the largest price of a row: smaller ones are noise of interior points, on each of n(n - 1) rows
 
 
-class Dual(NamedTuple):
+class ConditionDual(NamedTuple):
     """The dual values of a constraint of a cone program: of a block's, or of bounds on tasks.
 
     ``rows`` are the constraint as linear rows, None if only CVXPY knows it; ``name`` is the block's name for it.
@@ -94,7 +92,7 @@ class Solved(PlaneOptimum):
 
     written: Written
     capacity: Float
-    duals: Sequence[Dual]
+    duals: Sequence[ConditionDual]
     factor: float | None
     rate: float | None = None
     stands_in: bool = False
@@ -136,33 +134,6 @@ class Solved(PlaneOptimum):
         factor = cone.maximand[1]
         none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
         return cls(Written.of(cone), prices[program.capacity_rows] / (factor or 1.0), none, factor)
-
-    @classmethod
-    def of_multipliers(
-        cls,
-        program: Program,
-        prices: Float,
-        rows: Sequence[tuple[BlockRows, Float]],
-        kept: Sequence[tuple[AtLeast, float]],
-    ) -> Self:
-        """Prices by row of `Pairs.loads`, per whole capacity, and multipliers of rows and of levels of objectives.
-
-        They are in natural units of these, per unit of the majorant of the objective.
-        """
-        # as if a solver had left them: natural multipliers in the scale of the model's rows, of which judging knows one
-        # way
-        cone, scale = ConeModel(program), program.units[program.pairs.user]
-        of_rows, of_levels = {id(one.rows): y for one, y in rows}, {id(block): times for block, times in kept}
-        duals = list[Dual]()
-        for one in _duals_of(cone):
-            values = np.zeros(one.values.shape)
-            if one.rows is not None and id(one.rows.rows) in of_rows:
-                values = of_rows[id(one.rows.rows)] * one.rows.rows.units(scale)
-            elif isinstance(one.block, AtLeast) and id(one.block) in of_levels:
-                values = np.full(one.values.shape, of_levels[id(one.block)] * (abs(one.block.level) or 1.0))
-            duals.append(one._replace(values=values))
-        capacity = prices[program.capacity_rows]
-        return cls(Written.of(cone), capacity, duals, factor=None, rate=1.0, more=False)
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
@@ -217,21 +188,12 @@ class Solved(PlaneOptimum):
     def charges_at(self, tasks: Float) -> tuple[Multipliers, list[tuple[LinearRows, Float]]]:
         """The multipliers of rows in tasks only, and the rows with variables of blocks, with their dual values."""
         program = self.program
-        out, point, scale = Multipliers(self.prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
-        joined = list[tuple[LinearRows, Float]]()
+        point, scale = program.point(tasks), self.scale
+        out, joined = self.dual(1.0, named=False).charges(point), list[tuple[LinearRows, Float]]()
         for k in self.charged_duals:
             check()
-            block, rows, values, _ = one = self.duals[k]
-            if rows is not None:
-                out.charge_rows(rows.rows, one.multipliers(scale))
-                continue
-            majorant = None
-            if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
-                majorant = block.objective.majorant(point)
-            if isinstance(block, AtLeast) and majorant is not None:
-                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)  # solved relative to the level
-                out.extra += ((Form().plus(majorant, 1.0), times),)
-                out.constant -= times * block.level
+            block, rows, values, _ = self.duals[k]
+            if rows is not None or (isinstance(block, AtLeast) and majorant_of(block, point) is not None):
                 continue
             cone = self.written.model  # from here on only CVXPY knows the constraint: its tangent at the tasks
             others = [own.variable for own in cone.model.own.held.values()]
@@ -249,7 +211,7 @@ class Solved(PlaneOptimum):
 
         Without rows that are made when an answer breaks them.
         """
-        out, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        out, held = dict[str, Float](), list[tuple[ConditionDual, Float]]()
         for k, one in enumerate(self.duals):
             if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
                 continue
@@ -269,41 +231,6 @@ class Solved(PlaneOptimum):
             key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
             out[unique(key, out)] = values * unit
         return out
-
-    def _supported(
-        self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
-    ) -> dict[str, Any]:
-        """The entry, or one by multipliers that support the tasks, if that has a smaller gap.
-
-        An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
-        checker knows the sum.
-        """
-        # the checker knows users' totals only: a bound by ranges on each server is not one of its own
-        of_sums = gap == np.inf
-        unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
-        majorant = objective.majorant(point)
-        assert majorant is not None
-        per, value = natural_units(program, majorant, point, unit), majorant.value(point)
-        # two programs at most, and the second only if the first leaves more than a reader can take
-        for near in NEAR:
-            try:
-                supported = supporting(program, tasks, near)
-            except ValueError:
-                continue
-            top = value + max(supported.excess, 0.0)
-            smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
-            rows = [(one, y * per) for one, y in supported.rows]
-            kept = [(block, times * per) for block, times in supported.kept]
-            if not of_sums:  # curves at their best instead of tangents
-                again = Prices(program, supported.prices * per, rows, kept, unit).measured(program, tasks, None).gap
-                smaller = min(smaller, again) if supported.mixtures or any(supported.mixtures_of_kept) else again
-            if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
-                gap = smaller
-                held = price_entry(program, supported.prices * per, unit)
-                held |= of_blocks(program, names, rows, kept, supported.mixtures, supported.mixtures_of_kept)
-            if gap <= GAP_TOLERANCE / 4:
-                break
-        return held
 
     @property
     def prices(self) -> Float:
@@ -364,14 +291,16 @@ class Solved(PlaneOptimum):
                     return None
                 some = values > IDLE * values.max(initial=0.0)  # none if all are 0: the rows do not bind
                 kept[block.block], left[block.block] = tuple(np.array(block.made)[some].tolist()), values[some]
-        fewer, duals = program.with_rows(kept), list[Dual]()
+        fewer, duals = program.with_rows(kept), list[ConditionDual]()
         made = {block.block: block for block in fewer.rest if isinstance(block, MadeRows)}
         for one in self.duals:
             if not isinstance(one.block, MadeRows):
                 duals.append(one)
             elif one.block.block in made:
                 block = made[one.block.block]
-                duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
+                duals += [
+                    ConditionDual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()
+                ]
         return (
             fewer,
             replace(self, written=replace(self.written, program=fewer), duals=duals, left=None),
@@ -391,13 +320,8 @@ class Solved(PlaneOptimum):
                 held = self._natural_entry(program, tasks, names, scaled)
             else:
                 held = self._entry_of_own(program, tasks, names)
-            if natural and scaled is not None and "lines" not in held and is_small(program):
-                by_server = getattr(scaled.lagrangian, "reference", None) is not None
-                # what a reader may lose by rounding outwards, and by its own tangents, is left to it
-                if not scaled.gap <= GAP_TOLERANCE / 4:
-                    held = self._supported(program, tasks, names, held, scaled.gap)
-                elif by_server:
-                    held = self._supported(program, tasks, names, held, np.inf)
+            if natural and scaled is not None and "lines" not in held:
+                held = supported(program, tasks, names, held, scaled.lagrangian, scaled.gap)
         except ValueError as error:
             return {"why": str(error)} | ({} if natural else self.numbers())
         return held if natural else held | {"loaded": self.numbers()}
@@ -419,8 +343,7 @@ class Solved(PlaneOptimum):
         """Prices and multipliers beside the cone form of an objective that only CVXPY knows."""
         if self.factor is None or self.stands_in:
             raise ValueError(f"{program.objective} was maximised in a form of other units")
-        held = price_entry(program, self.prices * self.factor)
-        held |= of_blocks(program, names, self.charged_rows(self.factor)[0], ())
+        held = replace(self.dual(self.factor), kept=()).entry(program, names)
         return held | self._as_written(program, tasks, names, self.factor)
 
     def _as_written(self, program: Program, tasks: Float, names: Named, scale: float) -> dict[str, Any]:
@@ -502,42 +425,32 @@ class Solved(PlaneOptimum):
             line = _touching(program, term.measure, scaled, tasks)
             # prices of h times M / b_1 are those of M: d h = b_1 dM / M at a fixed mean
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
-        ranked = sum(map(_is_ranked, program.objective.terms()))
-        mixtures, of_kept = scaled.lagrangian.mixtures(scaled.factor), list[list[Float]]()
-        mixed, further = mixtures[:ranked], mixtures[ranked:]
-        rows, kept = self.charged_rows(scale * scaled.per_dual)
+        dual = replace(self.dual(scale * scaled.per_dual), unit=unit)
         written = self._as_written(program, tasks, names, scale * scaled.per_dual)
         if written and line:
             raise ValueError("lines have no multipliers of constraints that only CVXPY knows")
-        for block, times in kept:
-            n = sum(map(_is_ranked, block.objective.terms())) if times else 0  # the bound leaves out what has no price
-            of_kept.append(further[:n])
-            further = further[n:]
-        held = price_entry(program, scaled.lagrangian.multipliers.prices * scale, unit)
-        held |= of_blocks(program, names, rows, kept, mixed, of_kept)
-        at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
-        at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
-        levels = scaled.lagrangian.tangent_levels(scaled.factor)  # in units of shares per weight, or of the entry
-        if levels and len(levels) == len(at):
-            held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
+        held = dual.completed(program, point, scaled.lagrangian, scaled.factor).entry(program, names)
         return {"kind": "lines", "lines": [held | line]} if line else held | written
 
-    def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
-        """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
+    def dual(self, scale: float, named: bool = True) -> Dual:
+        """The multipliers of capacities, rows, and levels of objectives, if a dual value is ``scale`` natural units.
+
+        Beside them those of users' affine conditions, which are ``named`` in files and have no rows here.
+        """
         of_rows, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
         for k in self.charged_duals:
             one, level = self.duals[k], self._kept(k)
             if one.rows is not None:
                 of_rows.append((one.rows, one.multipliers(self.scale) * scale))
-            elif level is not None:
+            elif level is not None:  # solved relative to the level
                 kept.append((level, max(float(one.values.sum()) * scale, 0.0) / (abs(level.level) or 1.0)))
-            elif isinstance(one.block, Constraint) and k in self._named:
+            elif named and isinstance(one.block, Constraint) and k in self._named:
                 numberless = Rows(sp.csr_array((len(one.values), len(self.program.pairs))))  # only their names are read
                 of_rows.append((BlockRows(one.block, one.name, numberless), one.values * scale))
-        return of_rows, kept
+        return Dual(self.prices * scale, of_rows, kept)
 
     def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
-        return of_blocks(self.program, names, *self.charged_rows(scale))
+        return self.dual(scale).of_blocks(self.program, names)
 
     def numbers(self) -> dict[str, Any]:
         """The dual values as the solver left them."""
@@ -565,49 +478,10 @@ class Solved(PlaneOptimum):
         return cls(written, prices, given, factor, stands_in=stands_in, unit=unit)
 
 
-def of_blocks(
-    program: Program,
-    names: Named,
-    rows: Sequence[tuple[BlockRows, Float]],
-    kept: Sequence[tuple[AtLeast, float]],
-    own: Sequence[Float] = (),
-    of_kept: Sequence[Sequence[Float]] = (),
-) -> dict[str, Any]:
-    """Multipliers of rows and kept levels, with mixtures of the objective's ranked terms and of those of kept levels.
-
-    That the smallest number of teams keeps a level is a row for each.
-    """
-    mixtures, left, of_numbers = list(own), list[tuple[AtLeast, float]](), list[list[Any]]()
-    for (block, times), mixed in zip(kept, of_kept or [()] * len(kept), strict=True):
-        term = block.objective.term
-        if mixed and term.is_smallest and not term.share._is_plain:
-            place, labels = names.place(program, block), term.share._names(program.instance)
-            weights = term.share._numbers(program.instance, levelled=True).weights
-            y = mixed[0] * (times * term.factor / (mixed[0].sum() or 1.0) / weights)
-            of_numbers += [[place, labels[t], float(y[t])] for t in np.flatnonzero(y).tolist()]
-        elif times:
-            mixtures += mixed
-            left.append((block, times))
-    held = names.multipliers(program, rows, left)
-    if of_numbers:
-        held["rows"] = held.get("rows", []) + of_numbers
-    return held | ({"mixtures": [u.tolist() for u in mixtures]} if mixtures else {})
-
-
 def place_of(names: Named, program: Program, block: Constraint | Objective | None) -> int | str:
     """The place of a block's conditions in a program as written."""
     place = names.place(program, block) if isinstance(block, Constraint) else None
     return "objective" if place is None else place
-
-
-def _is_ranked(term: Term) -> bool:
-    """Whether a term sorts shares, so that a mixture bounds it."""
-    return not (term.is_linear or term.is_curved)
-
-
-def _has_levels(term: Term) -> bool:
-    """Whether a term is a sum of curves of teams, or above a base, whose tangents are at levels of an entry."""
-    return bool(term.is_curved and not term.share._is_plain)
 
 
 def _conditions(cone: ConeModel) -> list[cp.Constraint]:
@@ -623,13 +497,13 @@ def _of_objective(cone: ConeModel) -> list[cp.Constraint]:
     return cone.required
 
 
-def _duals_of(cone: ConeModel) -> list[Dual]:
+def _duals_of(cone: ConeModel) -> list[ConditionDual]:
     """The dual values of constraints besides capacities; zeros if a solver left none."""
     # in the order of `_conditions`, by which files hold them
     every: list[tuple[Constraint | Objective | None, str, cp.Constraint]] = [(None, "", c) for c in cone.box]
     every += cone.rest
     every += [(cone.program.objective, c.label or "required", c) for c in _of_objective(cone)]
-    return [Dual(block, cone.known.get(c.id), dual_values(c), name) for block, name, c in every]
+    return [ConditionDual(block, cone.known.get(c.id), dual_values(c), name) for block, name, c in every]
 
 
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
@@ -672,14 +546,8 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
 
 def _of_fit(evidence: Solved, fit: _Fit, objective: Objective, point: Point) -> tuple[float, Float, float]:
     """The gap and prices by a `lagrangian_bound`, and natural units per dual value."""
-    majorant, scale = fit.majorant, fit.found.factor * fit.majorant.unit
-    prices, scale = fit.multipliers.prices * scale, scale * (evidence.factor or 1.0)
-    if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
-        low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
-        run = majorant.unit * (majorant.value(high) - majorant.value(low))
-        slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
-        prices, scale = prices * slope_of_value, scale * slope_of_value
-    return fit.found.gap, prices, scale
+    scale = fit.found.factor * natural_slope(objective, fit.majorant, point)
+    return fit.found.gap, fit.multipliers.prices * scale, scale * (evidence.factor or 1.0)
 
 
 class Proved(NamedTuple):
@@ -792,10 +660,10 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     fit, factor = _fit(program, evidence, tasks, program.point(tasks)), evidence.factor
     if fit is None:
         return None
-    by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
-    closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
-    lagrangian = lagrangian_at(program, fit.majorant, fit.multipliers, program.point(tasks))
-    return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0, fit.found.gap)
+    closest = fit.found.factor
+    if not fit.found.gap <= GAP_TOLERANCE:  # nothing is proved
+        closest = (fit.per_form if factor is None else 1.0) or closest
+    return Scaled(fit.found.lagrangian, closest, factor or 1.0, fit.found.gap)
 
 
 def _touching(program: Program, measure: FairnessEfficiency, scaled: Scaled, tasks: Float) -> dict[str, Any]:

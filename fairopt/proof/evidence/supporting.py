@@ -27,6 +27,7 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.ranked import padded
+from fairopt.proof.dual import Dual
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import NOISE
@@ -49,16 +50,12 @@ def is_small(program: Program) -> bool:
 
 
 class Supported(NamedTuple):
-    """Prices by row of loads per whole capacity, multipliers, and ``mixtures`` of ranked terms.
+    """Multipliers, with mixtures of ranked terms.
 
     ``excess`` is the bound less the value at the tasks. ``costs`` (n_users,) are those of users' floors, if fixed.
     """
 
-    prices: Float
-    rows: list[tuple[BlockRows, Float]]
-    kept: list[tuple[AtLeast, float]]
-    mixtures: list[Float]
-    mixtures_of_kept: list[list[Float]]
+    dual: Dual
     excess: float
     costs: Float
 
@@ -177,7 +174,8 @@ class Supporting:
         # the users' maxima again, from the prices as they were found: the program's own are within its tolerance only
         best = -self.pairs.min(-np.maximum(self.low[user] * reduced, self.high[user] * reduced))
         excess = float(self.bound.value) + float(best.sum())
-        return Supported(prices, rows, kept, own, mixed[first:], excess, of_users)
+        dual = Dual(prices, rows, kept, mixtures=own, of_kept=mixed[first:])
+        return Supported(dual, excess, of_users)
 
 
 def supporting(program: Program, tasks: Float, near: float) -> Supported:

@@ -145,7 +145,7 @@ class Lines(Evidence):
         """A bound on a weighted sum of shares per weight by prices; ``size`` are factors without cancellation."""
         c = self.program.term.measure.share.coefficients(point.instance)
         of_level = Form(curves=(Curve((c.T / point.weights).T, factor, 0.0),), constant=float(factor.sum()))
-        top = Lagrangian(self.program, of_level, prices.multipliers(point), point)(1.0)
+        top = Lagrangian(self.program, of_level, prices.dual.charges(point), point)(1.0)
         levels = np.where(point.instance.eligible, c if c.ndim == 2 else c[:, None], 0.0).max(axis=1)
         return top + TERM_ROUNDING * (abs(top) + float(size @ (levels / point.weights * self.program.most)))
 

@@ -21,15 +21,16 @@ import numpy as np
 
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.certificate import Try
-from fairopt.proof.evidence.prices import RowPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import LevelUnits, RowUnits
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.utilities import Curves, Powers, Utilities
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.units_on_servers import LevelUnits, RowUnits
 from fairopt.solve.settings import Proposals, Settings
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
@@ -157,12 +158,13 @@ def _impossible(units: RowUnits, prices: Float) -> bool:
 
 def _proposal(units: RowUnits, parts: Float, prices: Float, status: str, begun: float) -> Proposal:
     """Tasks from parts of level, with prices as evidence."""
-    pairs = units.program.pairs
+    curved = units.program.term.is_curved
     with np.errstate(all="ignore"):
-        tasks = np.where(units.eligible, parts * units.per_level, 0.0)
+        tasks = units.fitted(np.where(units.eligible, parts * units.per_level, 0.0))
+        dual = Dual(units.natural_prices(prices), unit=units.unit if curved and isinstance(units, LevelUnits) else 1.0)
     return Proposal(
         "prices",
-        tasks[pairs.user, pairs.server],
-        RowPrices.of(units, prices),
+        tasks,
+        Prices(units.program, dual),
         attempt=Try("prices", status, time.perf_counter() - begun),
     )

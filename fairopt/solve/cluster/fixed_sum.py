@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.proof.server_bounds import LevelUnits
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.solve.cluster.interior_point import Interior, Move, PriceSystem, Right
 from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.form.demands_at_prices import by_pair
+from fairopt.solve.form.units_on_servers import LevelUnits
 
 STEPS = 100  # of 32 searches over demands 23 decades apart that took more, 28 found nothing
 DONE, EACH = 1e-11, 1e-6  # tolerances of `Interior.done`: the search compares many lines

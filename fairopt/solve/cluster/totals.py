@@ -16,13 +16,14 @@ import time
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.proof.evidence.prices import RowPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import RowUnits
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import TINY
 from fairopt.solve.batch.max_sum import Simplex
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.units_on_servers import RowUnits
 from fairopt.solve.settings import Proposals, Settings
 
 CHUNK = 1_000_000  # numbers of tables at a time
@@ -37,7 +38,7 @@ def totals_apply(program: Program) -> bool:
 
 def solve_totals(program: Program, settings: Settings) -> Proposals:
     """The vertices of all servers, with their prices as evidence."""
-    begun, instance, pairs = time.perf_counter(), program.instance, program.pairs
+    begun, instance = time.perf_counter(), program.instance
     assert program.marginal is not None
     slopes = np.broadcast_to(program.marginal.slope(program.size), (instance.n_users,))
     n, s, m = instance.per_server_demands.shape
@@ -58,7 +59,9 @@ def solve_totals(program: Program, settings: Settings) -> Proposals:
         columns *= unit[:, None]
         values, duals = Simplex(columns, coefficients / best, np.full(unit.shape, np.inf)).run()
         tasks[:, some], prices[:, some] = values * unit, duals * best / program.usable[:, None]
-    evidence = RowPrices(RowUnits(program, program.size[:, None]), prices)
+    evidence = Prices(program, Dual(np.maximum(prices, 0.0).T.ravel()))
     status = "solved" if np.isfinite(prices).all() else "no vertex found"
     attempt = Try("linear", status, time.perf_counter() - begun)
-    yield Proposal("linear", tasks[pairs.user, pairs.server], evidence, attempt=attempt)
+    with np.errstate(all="ignore"):
+        fitted = RowUnits(program, program.size[:, None]).fitted(tasks)
+    yield Proposal("linear", fitted, evidence, attempt=attempt)

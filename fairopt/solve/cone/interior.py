@@ -33,7 +33,8 @@ from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.ranked import padded
 from fairopt.certificate import Try
-from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices, natural_units
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
@@ -164,7 +165,7 @@ class _Thin:
         base = term.numbers.base
         return pairs.by_number(c, term.numbers).toarray(), np.zeros(len(term.numbers)) if base is None else base
 
-    def solved(self) -> tuple[Float, Solved] | None:
+    def solved(self) -> tuple[Float, Prices] | None:
         """The optimal tasks, with prices and multipliers; None if the steps end elsewhere."""
         program, p, n = self.program, len(self.program.pairs), len(self.start)
         table = np.vstack([np.pad(one.table, ((0, 0), (0, n - one.table.shape[1]))) for one in self.rows])
@@ -203,7 +204,12 @@ class _Thin:
                 kept.append((one.of, float(part[0])))
             elif one.of:
                 prices[program.capacity_rows] = part
-        return tasks[:p], Solved.of_multipliers(program, prices, rows, kept)
+        # of the majorant, in whose units the objective was maximised
+        at, term = program.point(tasks[:p]), program.term
+        unit, majorant = at.level(term.share) if term.is_curved else 1.0, program.objective.majorant(at)
+        assert majorant is not None
+        dual = Dual(prices, rows, kept, unit)
+        return tasks[:p], Prices(program, dual.times(natural_units(program, majorant, at, unit)))
 
 
 def _dense(table: Any) -> Float:

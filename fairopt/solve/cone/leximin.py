@@ -300,7 +300,7 @@ class _LeximinPrograms:
         value = prices * self.program.usable_rows
         slack = self.program.usable_rows - pairs.loads @ tasks
         scarce = (value > least * value.sum()) & (value / max(value.sum(), TINY) > slack)
-        if multipliers.pair_cost.any():  # other conditions have multipliers too
+        if np.any(multipliers.pair_cost):  # other conditions have multipliers too
             return priced > 1e-6 * priced.max(initial=0.0)
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
         return pairs.min(np.where(self.excluded, np.inf, needed)) > 0

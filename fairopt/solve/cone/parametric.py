@@ -30,13 +30,13 @@ from fairopt.certificate import Try
 from fairopt.proof import feasibility as conditions
 from fairopt.proof import gate
 from fairopt.proof import plane_bound as plane
-from fairopt.proof.evidence.prices import UserPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.gate import JudgedPoint
 from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import LevelUnits
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
@@ -47,6 +47,7 @@ from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
 from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program
+from fairopt.solve.form.units_on_servers import LevelUnits
 from fairopt.solve.pool import interior
 from fairopt.solve.settings import Proposals, Settings, of_other_programs
 
@@ -288,6 +289,12 @@ class _Search:
         return (cone.tasks(), Solved.of(cone)) if solved else f"{attempt.status} {attempt.message}".strip()
 
 
+def _of_prices(program: Program, prices: Float, of_sum: float = 0.0) -> Prices:
+    """Prices of capacities as evidence, and the multiplier of a fixed sum of shares times that sum."""
+    rows = [one for block in program.rest if isinstance(block, TotalIs) for one in program.rows_of(block) or ()]
+    return Prices(program, Dual(prices, [(one, of_sum / one.rows.right) for one in rows]))
+
+
 class _PriceSearch(_Search):
     """The search by prices, which starts with the most even shares at any sum, if these are not zero."""
 
@@ -324,7 +331,7 @@ class _ServerSearch(_PriceSearch):
                 return MISSING
             tasks = np.where(self.units.eligible, most_equal.parts * self.units.per_level, 0.0)
         pairs = subprogram.pairs
-        evidence = UserPrices(subprogram, most_equal.prices.T.ravel(), most_equal.price * (mean or 0.0))
+        evidence = _of_prices(subprogram, most_equal.prices.T.ravel(), most_equal.price * (mean or 0.0))
         return tasks[pairs.user, pairs.server], evidence
 
 
@@ -347,14 +354,14 @@ class _PoolSearch(_PriceSearch):
                     return MISSING
                 tasks = self.problem.whole(optimum.tasks)
                 self.prices[float(self.row @ tasks)] = np.append(optimum.prices, 0.0)
-                return tasks, UserPrices(subprogram, optimum.prices)
+                return tasks, _of_prices(subprogram, optimum.prices)
             at = mean
             for _ in range(HALVINGS):
                 optimum = self.at_mean(at)
                 if optimum is not None:
                     self.prices[at] = optimum.prices
                     if at == mean:
-                        evidence = UserPrices(subprogram, optimum.prices[:-1], float(optimum.prices[-1]) * mean)
+                        evidence = _of_prices(subprogram, optimum.prices[:-1], float(optimum.prices[-1]) * mean)
                         return self.problem.whole(optimum.tasks), evidence
                 at = mean if optimum is not None else 0.5 * (at + self.nearest(at))  # nearer prices as a start
         return MISSING

@@ -7,6 +7,7 @@
 * `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
+* `units_on_servers`: tasks or levels near 1 on several servers.
 * `many_instances`: many instances of one shape as arrays.
 * `no_whole_task`: users for whom no whole task fits.
 * `digests`: whether two expressions or problems are the same.

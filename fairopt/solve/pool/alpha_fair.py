@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.certificate import Try
-from fairopt.proof.evidence.pool import FairPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.pool import PoolPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
@@ -101,7 +102,8 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
 def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposal:
     """The best responses to prices, which overwrite the tasks of the last try."""
     users.pool.each(users.settling(log_prices))
-    evidence = FairPrices(users.pool, log_prices, users.level)
+    dual = Dual(users.pool.program.term.factor * np.exp(log_prices), unit=users.level)
+    evidence = PoolPrices(users.pool, dual)
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 

@@ -33,7 +33,8 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.certificate import Try
 from fairopt.instance.parts import window
-from fairopt.proof.evidence.prices import UserPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
@@ -81,7 +82,7 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         left, worth = problem.usable - problem.ratios @ response, float(point.prices @ problem.usable)
         fills = bool((left >= -EXCESS * problem.usable).all()) and float(point.prices @ left) <= UNSOLD * worth
     tasks = problem.whole(response if fills else point.tasks)
-    yield Proposal("prices", tasks, UserPrices(program, point.prices), attempt=attempt)
+    yield Proposal("prices", tasks, Prices(program, Dual(point.prices)), attempt=attempt)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.proof.evidence.pool import TotalPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.pool import PoolPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import optimize
@@ -60,7 +61,7 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
         return
     tasks = np.empty(pool.n)
     pool.each(partial(users.settle, mix=mix, tasks=tasks))
-    evidence = TotalPrices(pool, mix.prices)
+    evidence = PoolPrices(pool, Dual(program.term.factor * mix.prices))
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 

@@ -24,7 +24,8 @@ import numpy as np
 
 from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
-from fairopt.proof.evidence.prices import CapacityPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import optimize
@@ -61,7 +62,7 @@ def solve_ordered(program: Program, settings: Settings) -> Proposals:
     if cuts.levels is None:
         yield Proposal("prices", attempt=attempt)
         return
-    evidence = CapacityPrices(program, cuts.best * cuts.unit)
+    evidence = Prices(program, Dual(cuts.best * cuts.unit))
     yield Proposal("prices", cuts.levels / cuts.per_task, evidence, attempt=attempt)
 
 

@@ -16,7 +16,6 @@ from fairopt.blocks.model import Point
 from fairopt.instance.parts import taking_part
 from fairopt.proof import dual_bound, lagrangian
 from fairopt.proof.gate import JudgedPoint
-from fairopt.proof.server_bounds import LevelUnits
 from fairopt.runtime.clock import Clock
 from fairopt.solve.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.solve.cluster.alpha_fair import solve_alpha_fair_on_servers
@@ -25,6 +24,7 @@ from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.demands_at_prices import demands_of
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.units_on_servers import LevelUnits
 from fairopt.solve.settings import Settings
 
 OBJECTIVES = {

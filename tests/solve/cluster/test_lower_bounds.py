@@ -10,15 +10,15 @@ import pytest
 from oracle.instances import log_uniform
 
 import fairopt as fo
-from fairopt.allocation import feasibility
-from fairopt.proof.evidence.prices import RowPrices
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.gate import judge
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import LevelUnits, repaired
 from fairopt.solve.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.units_on_servers import LevelUnits
 
 PAIR = [[6.0, 4.0], [3.0, 9.0]]
 OBJECTIVES = {
@@ -174,30 +174,16 @@ def test_no_prices_bound_below_the_optimum_and_bounds_that_break_are_not_certifi
     least = np.where(np.arange(8) % 2, 1.1 * free, 0.0)
     best = solved(instance, objective, least)
     program = Program(instance, objective, (fo.MinTasks(least),))
-    at, units = program.gather(best.tasks_by_server), LevelUnits(program)
+    at = program.gather(best.tasks_by_server)
     for some in (rng.uniform(0, 1, (2, 3)), 10 ** rng.uniform(-9, 9, (2, 3)), np.zeros((2, 3))):
-        found = judge(program, Proposal("prices", 0.9 * at, RowPrices(units, some)))
+        found = judge(program, Proposal("prices", 0.9 * at, Prices(program, Dual(some.T.ravel()))))
         achieved = mean(instance, objective, program.expand(found.tasks).sum(axis=1))
         assert found.gap >= 1.0 - achieved / mean(instance, objective, best.tasks) - 2e-6 and not found.ok
     asked = np.where(least > 0, 0.5 * instance.tasks_alone.sum(axis=1), 0.0)  # more than there is
     program = Program(instance, objective, (fo.MinTasks(asked),))
-    prices = (np.array(best.evidence[0]["prices"]) * program.whole_capacities).T  # of the program without more
-    short = judge(program, Proposal("prices", at, RowPrices(LevelUnits(program), prices)))
+    prices = np.array(best.evidence[0]["prices"]) * program.whole_capacities  # of the program without more
+    short = judge(program, Proposal("prices", at, Prices(program, Dual(prices.ravel()))))
     assert short.block_violation >= 1e-3 and not short.ok
-
-
-@np.errstate(all="ignore")  # as the gate does
-def test_the_repair_keeps_lower_bounds() -> None:
-    instance = instance_of(6)
-    least = np.where(np.arange(8) % 2, 1.1 * fo.FDS(1).allocate(instance).tasks, 0.0)
-    a = solved(instance, fo.AlphaFair(1), least)
-    units = LevelUnits(Program(instance, fo.AlphaFair(1), (fo.MinTasks(least),)))
-    found = repaired(units, a.tasks_by_server * (1 + 1e-5))
-    assert feasibility(instance, found) == 0.0 and (found.sum(axis=1) >= least).all()
-    np.testing.assert_allclose(found.sum(axis=1), a.tasks, rtol=1e-4)
-    asked = units.program.instance.tasks_alone.sum(axis=1)  # no room for these
-    units = LevelUnits(Program(instance, fo.AlphaFair(1), (fo.MinTasks(asked),)))
-    assert feasibility(instance, repaired(units, a.tasks_by_server)) == 0.0
 
 
 def test_saved_answers_are_proved(tmp_path: Any) -> None:

@@ -11,10 +11,11 @@ import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.proof.evidence.prices import RowPrices
+from fairopt.proof.bound import along_hull
+from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.gate import judge
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import LevelUnits
 from fairopt.solve.form.program import Program
 
 
@@ -83,12 +84,9 @@ OBJECTIVES = [fo.MaxMin, *(lambda s, a=a: fo.AlphaFair(a, s) for a in (0.5, 1, 2
 
 def test_the_cheapest_mix_of_two_rates_is_not_that_of_the_best_price() -> None:
     # rates 1 and 3 at costs 0.1 and 0.6 of a unit of time: twice the slow rate needs half of the time on each
-    instance = fo.Instance([[1.0]], [[10.0], [5.0]], task_limits=[1])
-    program = Program(instance, fo.MaxMin(Rate(Numbers([[1.0, 3.0]]))), ())
-    units = LevelUnits(program)
-    prices = np.array([[0.1 * 10, 0.6 * 5]])
-    worth, rent = units.marginal_utilities(prices, 2.0 / units.unit)
-    assert float(worth[0] * 2.0 / units.unit - rent[0]) == pytest.approx(0.5 * 0.1 + 0.5 * 0.6)
+    rates, costs = np.array([[1.0, 3.0]]), np.array([[0.1, 0.6]])
+    marginal, multiplier = along_hull(costs / rates, 1.0 / rates, (), np.array([3.0]), np.array([2.0]))
+    assert 2.0 * marginal[0] - multiplier[0] == pytest.approx(0.5 * 0.1 + 0.5 * 0.6)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -97,11 +95,10 @@ def test_no_linear_program_finds_a_cheaper_mix(seed: int) -> None:
     eligible = rng.random((5, 4)) > 0.2
     eligible[:, 0] = True
     instance, rate = jobs(5, 4, seed, task_limits=[1, 1, 0.5, 2, np.inf], eligible=eligible)
-    units = LevelUnits(Program(instance, fo.MaxMin(rate), ()))
-    prices = rng.uniform(0, 1, (1, 4))
-    cost = (prices[0] / instance.capacities[:, 0]) * np.ones((5, 1))
+    cost = rng.uniform(0, 1, 4) / instance.capacities[:, 0] * np.ones((5, 1))
     target = 0.9 * float(np.where(eligible, rate.rates * np.minimum(instance.task_limits, 9)[:, None], 0).max(1).min())
-    worth, rent = units.marginal_utilities(prices, target / units.unit)
+    per, use = np.where(eligible, cost / rate.rates, np.inf), 1.0 / (rate.rates * instance.task_limits[:, None])
+    marginal, multiplier = along_hull(per, use, (), np.full(5, np.inf), np.full(5, target))
     for j in range(5):
         limit = instance.task_limits[j]
         found = linprog(
@@ -112,7 +109,7 @@ def test_no_linear_program_finds_a_cheaper_mix(seed: int) -> None:
             [target],
             bounds=[(0, None if ok else 0) for ok in eligible[j]],
         )
-        assert worth[j] * target / units.unit - rent[j] == pytest.approx(found.fun, rel=1e-9)
+        assert marginal[j] * target - multiplier[j] == pytest.approx(found.fun, rel=1e-9)
 
 
 LIMITS: dict[str, dict[str, Any]] = {
@@ -163,8 +160,25 @@ def test_no_prices_bound_below_the_optimum(seed: int) -> None:
         program = Program(instance, objective(rate), ())
         best = program.gather(fo.Policy(objective(rate)).allocate(instance).tasks_by_server)
         for prices in (rng.uniform(0, 1, (1, 3)), 10 ** rng.uniform(-9, 9, (1, 3)), np.zeros((1, 3))):
-            wrong = Proposal("prices", 0.9 * best, RowPrices(LevelUnits(program), prices))
+            wrong = Proposal("prices", 0.9 * best, Prices(program, Dual(prices.T.ravel())))
             assert judge(program, wrong).gap >= 0.1 - 1e-5  # a tenth less than the best, or its logarithm
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_alone_prove_every_objective_of_rates_as_the_gate_finds_what_limits_charge(seed: int) -> None:
+    instance, rate = jobs(6, 3, seed, task_limits=[1, None, 0.5, None, 2, 1])
+    for objective in (
+        fo.Total(rate),
+        fo.AlphaFair(2, rate) + 0.3 * fo.Total(rate),
+        fo.AlphaFair(0.5, rate) + fo.AlphaFair(2, rate),
+        fo.OrderedWeighted((3, 1), rate),
+    ):
+        a = fo.Policy(objective).allocate(instance, method="cone")
+        program = Program(instance, objective, ())
+        dual = Dual((np.array(a.evidence[0]["prices"]) * program.whole_capacities).ravel())
+        tasks = program.gather(a.tasks_by_server)
+        assert judge(program, Proposal("prices", tasks, Prices(program, dual))).ok, objective
+        assert not judge(program, Proposal("prices", 0.99 * tasks, Prices(program, dual))).ok
 
 
 def test_many_users_who_all_tie_share_the_servers() -> None:

@@ -18,14 +18,15 @@ from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.proof import feasibility as conditions
 from fairopt.proof import gate
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.kinds import restored
-from fairopt.proof.evidence.prices import RowPrices, UserPrices
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
-from fairopt.proof.server_bounds import LevelUnits, RowUnits
 from fairopt.solve.cluster import fixed_sum
 from fairopt.solve.cluster.alpha_fair import sum_on_servers_applies
 from fairopt.solve.cluster.utilities import Curves, Powers
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.units_on_servers import LevelUnits
 
 Float = Any
 
@@ -116,12 +117,14 @@ def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objectiv
     instance = limited(6, 5)
     a = fo.Policy(objective).allocate(instance)
     program, pairs = Program(instance, objective, ()), Program(instance, objective, ()).pairs
-    units, kept = RowUnits(program, program.size[:, None]), restored(program, a.evidence[0], None)
-    assert isinstance(kept, RowPrices)
-    prices = kept.prices
+    kept = restored(program, a.evidence[0], None)
+    assert isinstance(kept, Prices)
+    # not all by one factor, which is fitted
+    prices = kept.dual.prices
+    other = Prices(program, Dual(prices * np.where(prices == prices.max(), factor, 1.0)))
     table = program.gather(a.tasks_by_server)
     worse = table * np.where(pairs.user == 0, 0.9, 1.0)
-    found = [gate.judge(program, Proposal("made up", x, RowPrices(units, factor * prices))) for x in (table, worse)]
+    found = [gate.judge(program, Proposal("made up", x, other)) for x in (table, worse)]
     point = program.point(worse)
     assert found[0].gap > a.certificate.gap
     assert found[1].gap * objective.unit(point) >= a.objective - objective.value(point) - 1e-9 * abs(a.objective)
@@ -132,13 +135,10 @@ def test_evidence_belongs_to_its_own_program() -> None:
     a = fo.Policy(objective).allocate(instance)
     program, other = Program(instance, objective, ()), Program(instance, objective, (fo.EnvyFree(),))
     kept, tasks = restored(program, a.evidence[0], None), program.gather(a.tasks_by_server)
-    assert isinstance(kept, RowPrices)
-    prices = kept.prices
-    units = [RowUnits(p, p.size[:, None]) for p in (program, other)]
-    assert gate.judge(program, Proposal("prices", tasks, RowPrices(units[0], prices))).ok
-    assert not gate.judge(program, Proposal("prices", tasks, RowPrices(units[1], prices))).ok
-    assert not gate.judge(other, Proposal("prices", tasks, RowPrices(units[1], prices))).ok
-    assert not gate.judge(program, Proposal("prices", tasks, UserPrices(program, prices.T.ravel()))).ok
+    assert isinstance(kept, Prices)
+    assert gate.judge(program, Proposal("prices", tasks, Prices(program, kept.dual))).ok
+    assert not gate.judge(program, Proposal("prices", tasks, Prices(other, kept.dual))).ok
+    assert not gate.judge(other, Proposal("prices", tasks, Prices(program, kept.dual))).ok
 
 
 def test_sums_that_do_not_bend_are_left_to_cones() -> None:

@@ -16,8 +16,9 @@ from oracle.instances import log_uniform
 
 import fairopt as fo
 from fairopt.proof import gate
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.kinds import restored
-from fairopt.proof.evidence.prices import UserPrices
+from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
@@ -168,11 +169,12 @@ def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objectiv
     a = fo.Policy(objective).allocate(instance)
     program = Program(instance, objective, ())
     kept = restored(program, a.evidence[0], None)
-    assert isinstance(kept, UserPrices)
+    assert isinstance(kept, Prices)
+    # not all by one factor, which is fitted
+    prices = kept.dual.prices
+    other = Prices(program, Dual(prices * np.where(prices == prices.max(), factor, 1.0)))
     worse = a.tasks * np.array([0.9, 1, 1, 1, 1])
-    found = [
-        gate.judge(program, Proposal("made up", x, UserPrices(program, factor * kept.prices))) for x in (a.tasks, worse)
-    ]
+    found = [gate.judge(program, Proposal("made up", x, other)) for x in (a.tasks, worse)]
     unit = objective.unit(program.point(worse))
     assert found[0].gap > a.certificate.gap
     assert found[1].gap * unit >= a.objective - objective.value(program.point(worse)) - 1e-9 * abs(a.objective)
@@ -183,11 +185,11 @@ def test_evidence_belongs_to_its_own_program() -> None:
     a = fo.Policy(objective).allocate(instance)
     program, other = Program(instance, objective, ()), Program(instance, objective, (fo.EnvyFree(),))
     kept = restored(program, a.evidence[0], None)
-    assert isinstance(kept, UserPrices)
-    prices = kept.prices
-    assert gate.judge(program, Proposal("prices", a.tasks, UserPrices(program, prices))).ok
-    assert not gate.judge(program, Proposal("prices", a.tasks, UserPrices(other, prices))).ok
-    assert not gate.judge(other, Proposal("prices", a.tasks, UserPrices(other, prices))).ok
+    assert isinstance(kept, Prices)
+    dual = kept.dual
+    assert gate.judge(program, Proposal("prices", a.tasks, Prices(program, dual))).ok
+    assert not gate.judge(program, Proposal("prices", a.tasks, Prices(other, dual))).ok
+    assert not gate.judge(other, Proposal("prices", a.tasks, Prices(program, dual))).ok
 
 
 def test_a_saved_sum_is_proved_from_its_file(tmp_path: Path) -> None:

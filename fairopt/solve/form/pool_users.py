@@ -153,7 +153,8 @@ class Pool:
 
         ``among`` are the indices of the users to read.
         """
-        if among is None and 0 < self.n <= min(SMALL, self.step):
+        # rows of files are read in each pass, which notices changes
+        if among is None and 0 < self.n <= min(SMALL, self.step) and isinstance(self.demands, np.ndarray):
             with np.errstate(all="ignore"):
                 return [function(self.only)]
         size = self.n if among is None else len(among)

@@ -37,6 +37,7 @@ from fairopt.solve.form.simplex import BASIC, TOLERANCE, UPPER, Simplex
 MORE = 5  # columns added to a group at once
 AT_ONCE = 500  # settled groups that begin to choose at once because of reduced costs
 SOME, CHOOSING = 4, 500  # first columns of a group, on average, and the number of groups that can always choose
+SMALLEST, SMALLER = 1e-3, 0.1  # of a program's numbers, which HiGHS's tolerances are relative to
 SPREAD = 2.0  # times the square root of groups times servers: the number that choose at first and are drawn later
 
 
@@ -91,7 +92,7 @@ class LevelProgram:
         self.of_pair[home] = True
         # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
-        self.exact, self.simplex = exact, Simplex()
+        self.exact, self.simplex, self.size = exact, Simplex(), 1.0
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
@@ -139,7 +140,11 @@ class LevelProgram:
             if not self.passed:
                 self._pass()
             if not self.simplex.run(clock):
-                return None
+                # where one point is left, rounding of what settled groups take may leave none
+                if not self.simplex.infeasible or self.size <= SMALLEST:
+                    return None
+                self.size, self.passed = self.size * SMALLER, False
+                continue
             values, duals = self.simplex.values, self.simplex.duals
             self._read_basis()
             more = self._entering(duals)
@@ -197,6 +202,7 @@ class LevelProgram:
             (np.concatenate(least), np.append(self.usable - constant, np.full(n_all - n_rows, np.inf))),
             sp.csc_array((np.concatenate(values)[order], np.concatenate(rows)[order], starts), shape=shape),
             (np.append(self.of_level, self.of_pair[self.columns]).astype(np.intp), places.astype(np.intp)),
+            self.size,
         )
         self.passed = True
 

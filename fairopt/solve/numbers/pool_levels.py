@@ -29,7 +29,7 @@ from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
-from fairopt.runtime.tolerances import ROUNDING
+from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.cluster.level_program import LevelOptimum, LevelProgram
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.solvers import LATE
@@ -122,7 +122,7 @@ class PoolLevels:
     def _paying(self, optimum: LevelOptimum, free: Bool) -> Bool:
         """The free numbers that the prices of a level fix; they are kept as its dual solution."""
         prices = np.where(optimum.prices > ROUNDING * optimum.prices.max(), optimum.prices, 0.0)
-        of_numbers = self.cheapest(prices)
+        of_numbers = self.cheapest(prices) * (1 - 3 * TERM_ROUNDING)  # so that no reduced cost is rounded below 0
         paid = np.where(free, of_numbers * self.w, 0.0)
         newly = paid > PAID * paid.max()
         if not newly.any():

@@ -90,9 +90,9 @@ def limits_of(
     given: Iterable[Any], known: Sequence[str], resources: Sequence[str], servers: Sequence[str]
 ) -> tuple[Limit, ...]:
     """The limits given to an `Instance`, checked; ``known`` are the names of users and teams."""
-    names, out = set[str](), list[Limit]()
+    names, out, members = set[str](), list[Limit](), dict.fromkeys(known)  # a network has a limit for each demand
     for one in given:
-        limit = one if isinstance(one, Limit) else _limit(one, known, resources, servers)
+        limit = one if isinstance(one, Limit) else _limit(one, members, resources, servers)
         if limit.name in names:
             raise InvalidInstance(f"two limits are named {limit.name!r}; rename one")
         names.add(limit.name)
@@ -102,7 +102,7 @@ def limits_of(
     return tuple(out)
 
 
-def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
+def _limit(given: Any, known: Collection[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
     """A limit given as a dict."""
     if not isinstance(given, Mapping) or not {"resource", "amount", "of"} <= given.keys():
         raise InvalidInstance(

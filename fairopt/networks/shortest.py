@@ -4,7 +4,8 @@ They are those of `networkx.shortest_simple_paths`, in its order also among path
 its nodes is where the next one may leave it, and a search in both directions finds the shortest rest from there. A
 search is left out where its path could not be among the first: the last node has no other link, or as many candidates
 are there as paths are asked for, none longer than the fewest links from there. In sparse networks most nodes have two
-links. CPU seconds for four paths of each of 496 demands on UsCarrier, 2,480 on Cogentco and 500 on Kdl:
+links. Four paths of each of 496 demands on UsCarrier, 2,480 on Cogentco and 500 on Kdl take .13, .60 and .50 s of CPU,
+with networkx .40, 2.0 and 2.3 s.
 """
 
 from __future__ import annotations

@@ -9,11 +9,15 @@ than resources are full. So all numbers begin settled on one user, without a row
 a row and columns. The basis goes on from level to level. Numbers with a price are fixed. Limits need neither rows nor
 levels: numbers whose limit is below the level are fixed there, and the program is solved again.
 
-Why not all rows and columns (`NumberPrograms`): HiGHS then spends its time on numbers that stay on one user. Demands over
-four paths each, CPU seconds with all rows and columns, with these programs, and of both the number of programs: 496 on
-378 links (UsCarrier) 1.8, .20, 160, 55; 500 on 1,790 links (Kdl) 5.7, .71, 237, 79; 2,480 on 486 links (Cogentco) 26,
-1.8, 288, 133. All 24,806 of UsCarrier take 126 s. Fewer numbers that choose at first are better: 1 instead of 300, 600
-or 1,000 took 1.9 instead of 2.4, 2.8 and 3.4 s on Cogentco.
+Why not all rows and columns (`NumberPrograms`): HiGHS then spends its time on numbers that stay on one user. With
+demands over four paths each they take, gate included, and these programs take (CPU seconds, and number of programs):
+
+    UsCarrier, 378 links, 496 demands      1.8, 160    .20, 55
+    Kdl, 1,790 links, 500 demands          5.7, 237    .71, 79
+    Cogentco, 486 links, 2,480 demands     26, 288     1.8, 133
+    UsCarrier, all 24,806 demands                      126, 304
+
+On Cogentco 300 numbers that choose from the start took 2.4 s for 1.9, and 1,000 took 3.4.
 
 The first homes are users that are cheap in some rounds of prices ``exp(load)``, which cost a multiplication by A each.
 

@@ -15,6 +15,7 @@ from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.number_level_bounds import NumberBounds, judge_number_levels
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
+from fairopt.solve.form.simplex import Simplex
 from fairopt.solve.numbers import leximin, pool_levels
 from fairopt.solve.settings import Settings
 
@@ -130,6 +131,21 @@ def test_a_program_without_an_optimum_is_solved_with_all_rows_and_columns(monkey
     answer = fo.Policy(OBJECTIVE).allocate(network(2))
     assert answer.certificate.ok
     assert [one.status[:10] for one in answer.certificate.tried] == ["no optimum", "optimal (1"]
+
+
+def test_programs_that_rounding_leaves_no_point_get_wider_tolerances(monkeypatch):
+    run, sizes = Simplex.run, []
+
+    def infeasible_at_first(self, clock, *args, **options):
+        sizes.append(self.size)
+        self.infeasible = len(sizes) <= 2
+        return not self.infeasible and run(self, clock, *args, **options)
+
+    monkeypatch.setattr(Simplex, "run", infeasible_at_first)
+    answer = fo.Policy(OBJECTIVE).allocate(network(3))
+    assert answer.certificate.gap < 1e-9
+    assert len(answer.certificate.tried) == 1
+    assert sizes == pytest.approx([1.0, 0.1, *[0.01] * (len(sizes) - 2)])
 
 
 def test_levels_far_above_the_first_change_units():

@@ -1,4 +1,4 @@
-"""The loopless paths with the fewest links between two nodes, shortest first (Yen 1971).
+"""The loopless paths with the fewest links between two nodes, shortest first, by the algorithm of Yen.
 
 They are those of `networkx.shortest_simple_paths`, in its order also among paths of equal length. After a path, each of
 its nodes is where the next one may leave it, and a search in both directions finds the shortest rest from there. A

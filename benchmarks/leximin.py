@@ -37,6 +37,7 @@ from common import answered, arguments, median, show
 
 import fairopt as fo
 from fairopt.proof import gate
+from fairopt.runtime.threads import one_thread
 from fairopt.solve.cluster import leximin
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Settings
@@ -142,6 +143,7 @@ def in_programs(name: str, policy: fo.Policy, instance: fo.Instance, repeats: in
     return row
 
 
+@one_thread()
 def levels_of(instance: fo.Instance) -> tuple[np.ndarray, float, float, gate.JudgedPoint]:
     """Levels per user, CPU seconds of method and gate together, those of the gate, and the answer."""
     begun = time.process_time()

@@ -44,7 +44,7 @@ __all__ = [
 
 ExactRow = tuple[Mapping[tuple[int, int], Any], Any, bool]
 
-BLOCK = 262_144  # entries of rows evaluated together
+BLOCK = 65_536  # entries of rows evaluated together: half a megabyte stays in cache, 2 MB took three times as long
 UNNAMED = "condition"  # the name of the only condition of a function that gives none
 MANY = 4_000  # users up to which an n x n table is kept in memory
 MANY_PAIRS = 160_000  # of users compared in fractions: some seconds
@@ -621,19 +621,29 @@ def tasks_on_bundles(instance: Instance, users: Indices, held: Float) -> Float:
     """
     demands, eligible = instance.demands, instance.eligible[users].astype(float)
     if demands.ndim == 2:  # the same ratios on all servers
-        runs = tasks_of_each(demands[users], demands) * (eligible @ held.T)
+        runs = tasks_of_each(demands[users], demands)
+        # users are many: on one pool without a table of the same numbers in each row
+        runs *= held[:, 0] if instance.n_servers == 1 and eligible.all() else eligible @ held.T
     else:
         runs = np.zeros((len(users), instance.n_users))
         for s in range(instance.n_servers):
             runs += eligible[:, s, None] * tasks_of_each(demands[users, s], demands[:, s]) * held[:, s]
-    runs *= instance.weights[users, None] / instance.weights
+    if (instance.weights != instance.weights[0]).any():
+        runs *= instance.weights[users, None] / instance.weights
     return runs
 
 
 def tasks_of_each(demands: Float, bundles: Float) -> Float:
     """Tasks of each demand vector on each bundle; 0 if a user needs nothing there (it is then not eligible)."""
-    runs = tasks_within(bundles, demands[:, None])
-    return np.where(np.isfinite(runs), runs, 0.0)
+    columns, other = np.ascontiguousarray(bundles.T), np.empty((len(demands), len(bundles)))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        runs = columns[0] / demands[:, :1]  # infinite, or 0 / 0, where a task needs nothing
+        for i in range(1, len(columns)):
+            np.fmin(runs, np.divide(columns[i], demands[:, i : i + 1], out=other), out=runs)
+        finite = np.isfinite(bundles.max(initial=0.0) / demands.min(initial=np.inf))
+    if not finite:
+        runs[~np.isfinite(runs)] = 0.0
+    return runs
 
 
 @dataclass(frozen=True, repr=False)

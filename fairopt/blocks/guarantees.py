@@ -180,16 +180,21 @@ class KeptLimits(Constraint):
     """The limits of an instance: ``sum of d_jsi x_js <= amount`` over the users and servers of each."""
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        instance, per_task, kept = pairs.instance, [], []
-        for limit, units in zip(instance.limits, limited_units(instance), strict=True):
-            row = units[pairs.user, pairs.server]
-            if row.any():
-                per_task.append(sp.csr_array(row[None, :]))
-                kept.append(limit)
+        instance, limits = pairs.instance, pairs.instance.limits
+        parts = [*zip(*limited_pairs(instance), strict=True)]
+        if not parts:
+            return {}
+        row = np.repeat(np.arange(len(limits)), [*map(len, parts[0])])
+        user, server, units = map(np.concatenate, parts)
+        runs = instance.eligible[user, server]
+        count = np.bincount(row[runs], minlength=len(limits))
+        kept = np.flatnonzero(count).tolist()
         if not kept:
             return {}
-        right, labels = [limit.amount for limit in kept], [limit.name for limit in kept]
-        return {"limited": Rows(sp.vstack(per_task, format="csr"), right, labels=labels)}
+        starts, shape = np.append(0, np.cumsum(count[kept])), (len(kept), len(pairs))
+        per_task = sp.csr_array((units[runs], pairs.index(user[runs], server[runs]), starts), shape=shape)
+        some = [limits[k] for k in kept]
+        return {"limited": Rows(per_task, [one.amount for one in some], labels=[one.name for one in some])}
 
     def __repr__(self) -> str:
         return "the limits of the instance"
@@ -202,16 +207,27 @@ def kept_limits(instance: Instance) -> tuple[KeptLimits, ...]:
 
 def limited_units(instance: Instance) -> Iterator[Float]:
     """What a task takes of each limit, shape (n_users, n_servers) each."""
+    for user, server, units in limited_pairs(instance):
+        out = np.zeros((instance.n_users, instance.n_servers))
+        out[user, server] = units
+        yield out
+
+
+def limited_pairs(instance: Instance) -> Iterator[tuple[Indices, Indices, Float]]:
+    """The users and servers whose tasks take something of each limit, and what a task takes."""
     members = {user: j for j, user in enumerate(instance.users)} | dict(instance.teams.names)
-    shape, demands = (instance.n_users, instance.n_servers), instance.per_server_demands
+    number = {name: instance.resource_index(name) for name in {limit.resource for limit in instance.limits}}
     for limit in instance.limits:
-        yield np.where(limit.counts(members, *shape), demands[:, :, instance.resource_index(limit.resource)], 0.0)
+        users, counted = limit.counted(members, instance.n_servers)
+        units = np.where(counted, instance.per_server_demands[users, :, number[limit.resource]], 0.0)
+        place, server = np.nonzero(units)
+        yield users[place], server, units[place, server]
 
 
 def beyond_limits(instance: Instance, tasks: Float) -> float:
     """By how much tasks (n_users, n_servers) exceed a limit, relative to it."""
     over = 0.0
-    for limit, units in zip(instance.limits, limited_units(instance), strict=True):
-        used = float((units * tasks).sum())
+    for limit, (user, server, units) in zip(instance.limits, limited_pairs(instance), strict=True):
+        used = float(units @ tasks[user, server])
         over = max(over, used / limit.amount - 1 if limit.amount else np.inf if used else 0.0)
     return over

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.instance.validation import NOT_NEGATIVE, fix_or_unit, in_range
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,21 @@ class Limit:
     def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Bool:
         """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
         out = np.zeros((n_users, n_servers), dtype=np.bool_)
-        for who, where in self.of:
-            if (rows := members.get(who)) is not None:
-                out[rows] |= True if where is None else np.array(where, dtype=np.bool_)
+        users, counted = self.counted(members, n_servers)
+        out[users] = counted
         return out
+
+    def counted(self, members: Mapping[str, Any], n_servers: int) -> tuple[Indices, Bool]:
+        """The users whose use counts, and on which servers, shape (len(users), n_servers).
+
+        A network has a limit for each demand: a table of all users for each would be demands times paths.
+        """
+        given = [(np.atleast_1d(members[who]), where) for who, where in self.of if who in members]
+        users = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *(rows for rows, _ in given)]))
+        out = np.zeros((len(users), n_servers), dtype=np.bool_)
+        for rows, where in given:
+            out[np.searchsorted(users, rows)] |= True if where is None else np.array(where, dtype=np.bool_)
+        return users, out
 
     def entry(self, servers: Sequence[str], known: Collection[str]) -> dict[str, Any]:
         """The form in which files hold it, with the users and teams that are known."""
@@ -79,9 +90,9 @@ def limits_of(
     given: Iterable[Any], known: Sequence[str], resources: Sequence[str], servers: Sequence[str]
 ) -> tuple[Limit, ...]:
     """The limits given to an `Instance`, checked; ``known`` are the names of users and teams."""
-    names, out = set[str](), list[Limit]()
+    names, out, members = set[str](), list[Limit](), dict.fromkeys(known)  # a network has a limit for each demand
     for one in given:
-        limit = one if isinstance(one, Limit) else _limit(one, known, resources, servers)
+        limit = one if isinstance(one, Limit) else _limit(one, members, resources, servers)
         if limit.name in names:
             raise InvalidInstance(f"two limits are named {limit.name!r}; rename one")
         names.add(limit.name)
@@ -91,7 +102,7 @@ def limits_of(
     return tuple(out)
 
 
-def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
+def _limit(given: Any, known: Collection[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
     """A limit given as a dict."""
     if not isinstance(given, Mapping) or not {"resource", "amount", "of"} <= given.keys():
         raise InvalidInstance(

@@ -88,8 +88,9 @@ class _Known:
         """What the slack of a bound by prices allows."""
         bounds, program, pairs = self.bounds, self.program, self.bounds.pairs
         prices = np.maximum(dual.of_numbers, 0.0)
-        slack = max(bounds.value(dual) - float(prices @ self.numbers), 0.0)  # V is rounded up
-        paid, reduced = prices[bounds.number] * bounds.c, bounds.reduced_costs(dual)
+        costs = bounds.costs(dual)
+        slack = max(bounds.value(dual, costs) - float(prices @ self.numbers), 0.0)  # V is rounded up
+        paid, reduced = prices[bounds.number] * bounds.c, costs.reduced
         least = pairs.min(reduced)
         # without a lower bound a user whose cheapest pair costs more than is paid has nothing, which pairs say already
         of_bound = np.where(program.low > 0, least, np.minimum(least, 0.0))

@@ -17,7 +17,7 @@ binding. A row that is missed enlarges the gap. Memory: the n^2 ratios are kept 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -59,15 +59,24 @@ class EnvyRatios:
         out = np.full(self.n, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):  # a ratio of 0 is no bound; 0 / 0 is left out by fmin
             for part, block in self.blocks():
-                np.fmin(out, np.fmin.reduce(at[part, None] / block, axis=0), out=out)
+                bounds = np.isfinite(at[part])
+                if bounds.any():
+                    np.fmin(out, np.fmin.reduce(at[part][bounds, None] / block[bounds], axis=0), out=out)
         return out
+
+
+Binding = tuple[Indices, Indices, Float]  # see `_binding_users`
 
 
 @dataclass(frozen=True)
 class EnvyProgram:
-    """A program on one pool under envy-freeness."""
+    """A program on one pool under envy-freeness; it keeps who is bound at the last point that was asked for.
+
+    A gap and the rows that prove it ask for the same, and looks at all pairs are most of what either takes.
+    """
 
     program: Program
+    _last: tuple[Float, Binding] | None = field(default=None, init=False, repr=False, compare=False)
 
     @cached_property
     def ratios(self) -> EnvyRatios:
@@ -127,13 +136,15 @@ def binding_envy_rows(envy: EnvyProgram, tasks: Float) -> list[int]:
     return [int(row) for row in np.unique(all_rows) if row // n != row % n]
 
 
-def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> tuple[Indices, Indices, Float]:
+def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> Binding:
     """For each user, one of whose envy it is bound, one bound by its envy, and the highest level on each nearly full
     resource.
 
     The levels, shape (n_resources, n_users), are those to which the resource's users can fall; infinite for users who
     do not need it.
     """
+    if envy._last is not None and np.array_equal(envy._last[0], tasks):
+        return envy._last[1]
     program, ratios = envy.program, envy.ratios
     loads, usable = program.pairs.loads, program.usable
     # j falls only if k does of whose envy j is bound: it counts as low as the lowest of these, or as 0 at a lower bound
@@ -142,26 +153,37 @@ def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> tuple[Indices,
     near = usable - loads @ tasks <= NEAR * usable  # whether it is full counts in the gap, by its slack
     top = np.where(loads > 0, base, 0.0).max(axis=1)
     tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
-    return roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
+    found = roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
+    object.__setattr__(envy, "_last", (tasks, found))
+    return found
 
 
 def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
     """Among the users of whose envy each user is bound, one at its lower bound, or the one at the lowest level."""
     base, out = np.where(at.at_low, 0.0, at.level), np.arange(ratios.n)
-    for part, block in ratios.blocks():
-        tight = block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)
-        lowest = np.where(tight, base, np.inf).argmin(axis=1)
-        out[part] = np.where(base[lowest] < base[part], lowest, out[part])
+    for user, other in bound_pairs(ratios, at):
+        order = np.lexsort((other, base[other], user))
+        user, other = user[order], other[order]
+        lower = np.append(True, user[1:] != user[:-1]) & (base[other] < base[user])
+        out[user[lower]] = other[lower]
     return out
 
 
 def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
     """Among the users bound by envy of each user, the one with the smallest ``stopped``."""
     best, out = stopped.copy(), np.arange(ratios.n)
-    for part, block in ratios.blocks():
-        tight = (block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)) & (block > 0)
-        of_tight = np.where(tight, stopped[part, None], np.inf)
-        row = of_tight.argmin(axis=0)
-        least = of_tight[row, np.arange(ratios.n)]
-        out, best = np.where(least < best, row + part.start, out), np.minimum(best, least)
+    for user, other in bound_pairs(ratios, at):
+        order = np.lexsort((user, stopped[user], other))
+        user, other = user[order], other[order]
+        less = np.append(True, other[1:] != other[:-1]) & (stopped[user] < best[other])
+        out[other[less]], best[other[less]] = user[less], stopped[user[less]]
     return out
+
+
+def bound_pairs(ratios: EnvyRatios, at: Point) -> Iterator[tuple[Indices, Indices]]:
+    """Users j bound by envy of k, and these, block by block of users j."""
+    for part, block in ratios.blocks():
+        least = at.tasks[part] * (1 - TIGHT)
+        user, other = np.divmod(np.flatnonzero(block * at.tasks >= least[:, None]), ratios.n)
+        some = block[user, other] > 0
+        yield user[some] + part.start, other[some]

@@ -7,7 +7,9 @@ only if one that is no larger per weight falls. At prices of capacities, multipl
     ``sum_t pi_t z_t <= V := y'usable + y'right + sum_j max_x (max_p (pi_t c_p - k_p)) x - sum_t pi_t b_t``.
 
 So if the others keep their floors, up to the level that is fixed, no number t rises above its own by more than ``(V -
-sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level.
+sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level, nor do those that a
+single row keeps where they are, such as the volume of a demand: ``a @ x <= b`` with a >= 0 implies ``z_t <= max_p (c_p
+/ a_p) b - b_t`` if a_p > 0 wherever c_p > 0.
 
 What the slack of earlier levels could have bought counts too, relative to what the numbers of the level pay: at most
 the price of each earlier number times its possible rise, and for all numbers of one earlier level, whose slack only one
@@ -24,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,6 +70,31 @@ def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[Bl
         at += len(one.rows)
 
 
+class Costs(NamedTuple):
+    """What a task of each pair costs at prices, and what its number pays for it, shape (n_pairs,) each.
+
+    ``reduced`` is their difference, rounded down, and ``size`` the sum of all terms in absolute value.
+    """
+
+    charged: Multipliers
+    paid: Float
+    size: Float
+    reduced: Float
+
+
+class ByRows(NamedTuple):
+    """What single rows ``a @ x <= right``, a >= 0, imply that numbers are at most, shape (n_numbers,).
+
+    ``place`` is the row among the further ones, -1 if none bounds the number, and ``multiplier`` the price of the
+    number at which the row, at 1, is no less than what is paid. If ``alone``, rows say nothing else.
+    """
+
+    most: Float
+    multiplier: Float
+    place: Indices
+    alone: bool
+
+
 class NumberBounds:
     """Bounds on the numbers of a program's objective, which is a `Leximin`.
 
@@ -103,31 +131,58 @@ class NumberBounds:
         """The numbers at tasks by pair."""
         return self.numbers.above(self.pairs.sum(self.c * tasks))
 
+    @cached_property
+    def by_rows(self) -> ByRows:
+        """What single further rows imply of numbers."""
+        n, base = len(self.most), 0.0 if self.numbers.base is None else self.numbers.base
+        most, multiplier, place = np.full(n, np.inf), np.zeros(n), np.full(n, -1)
+        counted, alone, before = np.bincount(self.number, self.c > 0, n), True, 0
+        for one in self.program.rows.further:
+            table = one.rows.per_task.tocoo()
+            table.sum_duplicates()
+            row, pair, a = table.row.astype(np.int64), table.col, table.data
+            negative = np.bincount(row, a < 0, len(one.rows)) > 0
+            kept = (a > 0) & (self.c[pair] > 0) & ~negative[row]
+            both, of = np.unique(row[kept] * n + self.number[pair[kept]], return_inverse=True)
+            row_of, number = np.divmod(both, n)
+            ratio, least, largest = self.c[pair[kept]] / a[kept], np.full(len(both), np.inf), np.zeros(len(both))
+            np.maximum.at(largest, of, ratio)
+            np.minimum.at(least, of, ratio)
+            whole = np.bincount(of, minlength=len(both)) == counted[number]  # all that adds to the number is in the row
+            bound = largest * np.maximum(one.rows.right[row_of], 0.0)
+            np.minimum.at(most, number[whole], bound[whole])
+            ends = whole & (bound <= most[number])
+            multiplier[number[ends]], place[number[ends]] = 1 / largest[ends], before + row_of[ends]
+            alone &= not one.rows.equal and len(both) == len(one.rows) == len(np.unique(row_of))
+            alone &= bool(kept.sum() == np.count_nonzero(a) and whole.all() and (least == largest).all())
+            before += len(one.rows)
+        return ByRows(most - base, multiplier, place, alone)
+
     def charges(self, dual: NumberDual) -> Multipliers:
         """A level's multipliers of capacities and further rows."""
         charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
         for one, values in further_multipliers(self.program, dual):
-            charged.charge_rows(one.rows, values)
+            if values.any():
+                charged.charge_rows(one.rows, values)
         return charged
 
-    def reduced_costs(self, dual: NumberDual, charged: Multipliers | None = None) -> Float:
-        """What a task of each pair costs less what its number pays for it, rounded down, shape (n_pairs,)."""
-        charged = self.charges(dual) if charged is None else charged
-        cost = self.program.rows.cost(charged.prices)
-        size = cost + (0.0 if charged.size is None else charged.size)
-        paid = np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
-        reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
-        return np.where(self.program.zero_pairs, np.inf, reduced)
+    def costs(self, dual: NumberDual) -> Costs:
+        """Costs of tasks at a level's prices."""
+        charged = self.charges(dual)
+        cost, paid = self.program.rows.cost(charged.prices), np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        size = cost + paid
+        if charged.size is not None:
+            size = size + charged.size
+        reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * size
+        return Costs(charged, paid, size, np.where(self.program.zero_pairs, np.inf, reduced))
 
-    def at_reduced_cost(self, dual: NumberDual, tasks: Float) -> tuple[Float, Bool]:
+    def at_reduced_cost(self, costs: Costs, tasks: Float) -> tuple[Float, Bool]:
         """What numbers hold where tasks cost more than is paid for them, shape (n_numbers,), and where they do.
 
         By complementary slackness it is nothing at an optimum of the level. What is held there may fix the level within
         rounding, and let later levels differ from those of the optimum.
         """
-        charged, program, pairs = self.charges(dual), self.program, self.pairs
-        reduced, paid = self.reduced_costs(dual, charged), np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
-        size = program.rows.cost(charged.prices) + paid + (0.0 if charged.size is None else charged.size)
+        program, pairs, (_, _, size, reduced) = self.program, self.pairs, costs
         full = (self.at(tasks) >= self.most * (1 - ABOVE))[self.number]  # a higher price would pay for all their users
         above_low = np.where(program.low > 0, np.maximum(pairs.sum(tasks) - program.low, 0.0), np.inf)
         beyond = pairs.sum(np.where((reduced > COST_TIE * size) & ~full, tasks, 0.0))
@@ -152,7 +207,7 @@ class NumberBounds:
         ``level_of`` (n_numbers,) are ranks of levels; a number rises on one open pair. With demands that are traces,
         1e-11 of a level can be worth a tenth of a later one.
         """
-        loads = sp.coo_array(self.pairs.loads)
+        loads = sp.coo_array(self.program.rows.columns(np.arange(len(self.pairs))))
         row, pair, load = loads.row, loads.col, loads.data
         number, n = self.number[pair], len(rise)
         if not len(load):
@@ -188,10 +243,9 @@ class NumberBounds:
         np.minimum.at(out, self.number, np.where(self.c > 0, of_pair, np.inf))
         return out
 
-    def value(self, dual: NumberDual) -> float:
+    def value(self, dual: NumberDual, costs: Costs) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""
-        program, charged = self.program, self.charges(dual)
-        gain = -self.pairs.min(self.reduced_costs(dual, charged))
+        program, charged, gain = self.program, costs.charged, -self.pairs.min(costs.reduced)
         # of each user the largest total where a task gains, its lower bound where it costs
         parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
         limit, constant = float(charged.prices @ program.usable_rows), charged.constant
@@ -238,16 +292,18 @@ def judge_number_levels(
     bounds = NumberBounds(program)
     z, w = bounds.at(tasks), bounds.numbers.weights
     unit = bounds.units(z)
-    excess = np.maximum(bounds.most - z, 0.0)
+    by_rows, base = bounds.by_rows.most, 0.0 if bounds.numbers.base is None else bounds.numbers.base
+    most = np.minimum(bounds.most, by_rows + TERM_ROUNDING * (by_rows + 2 * base))
+    excess = np.maximum(most - z, 0.0)
     level_of, by_slack, gaps = np.full(len(z), -1), np.zeros(len(z)), list[float]()
     levels, by_prices = np.zeros(max(len(duals), 1)), np.full(len(z), np.inf)
     is_open = np.ones(len(program.pairs), dtype=bool)
     for k, dual in enumerate(duals):  # in the order in which numbers were fixed
-        mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
+        mine, pi, costs = dual.numbers, np.maximum(dual.of_numbers, 0.0), bounds.costs(dual)
         levels[k] = level = float((z / w)[mine].min(initial=np.inf))
         floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
         terms = pi * floors
-        slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
+        slack = bounds.value(dual, costs) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
         if (rise > GAP_TOLERANCE * unit)[mine].any() and not dual.further.any():
             # at the level of proved numbers, perhaps what a negligible part of a needed capacity would pay
@@ -256,9 +312,9 @@ def judge_number_levels(
             part = max(slack, 0.0) / bounds.scarcest(dual.prices)
             excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
             rise = np.where(near, np.minimum(rise, excused), rise)
-        held, dear = bounds.at_reduced_cost(dual, tasks)
+        held, dear = bounds.at_reduced_cost(costs, tasks)
         at_reduced_cost, is_open = float(np.max(held / unit, initial=0.0)), is_open & ~dear
-        earlier = (level_of >= 0) | ((z / w < level) & (bounds.most > z))  # also those that no level has fixed yet
+        earlier = (level_of >= 0) | ((z / w < level) & (most > z))  # also those that no level has fixed yet
         earlier[mine] = False
         paid = float((pi * unit)[mine].sum())
         bought = np.zeros(k + 1)  # by the slack of each level; last, by what is not fixed yet

@@ -8,7 +8,7 @@ prices by name of numbers: a position would be one of the program, which leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from fairopt.proof.number_level_bounds import (
 )
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program import Program
 
 
@@ -60,13 +61,33 @@ class NumberLevels(Evidence):
             entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
             entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}
             levels.append(entry | names.multipliers(program, further_multipliers(program, dual)))
+        # first, so that their numbers are known at the levels above them
+        levels = [*self._by_rows(program, tasks, names), *levels]
         return {"kind": self.kind, "levels": levels} | (priced(program, self.prices) if len(self.prices) else {})
+
+    def _by_rows(self, program: Program, tasks: Float, names: Named) -> Iterator[dict[str, Any]]:
+        """Levels of numbers that single rows keep where they are, which the gate needs no level for."""
+        bounds, labels = NumberBounds(program), program.term.share._names(program.instance)
+        most, multiplier, place, _ = bounds.by_rows
+        held = bounds.at(tasks) >= np.minimum(most, bounds.most) * (1 - NOISE)
+        held[np.concatenate([np.zeros(0, dtype=np.intp), *(dual.numbers for dual in self.duals)])] = False
+        nothing = np.zeros(len(program.usable_rows))
+        for t in np.flatnonzero(held & (most < bounds.most)).tolist():
+            further = np.zeros(n_further(program))
+            further[place[t]] = 1.0
+            dual = NumberDual(np.array([t]), nothing, multiplier * (np.arange(len(most)) == t), further)
+            entry = {"numbers": [labels[t]], **priced(program, nothing), "of_numbers": {labels[t]: multiplier[t]}}
+            yield entry | names.multipliers(program, further_multipliers(program, dual))
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         place = {label: t for t, label in enumerate(program.term.share._names(program.instance))}
-        duals, n = list[NumberDual](), len(NumberBounds(program).most)
+        duals, n = list[NumberDual](), len(place)
+        bounded = NumberBounds(program).by_rows.place >= 0
         for level in held["levels"]:
+            by_row = not np.any(level["prices"]) and len(level.get("rows", ())) == len(level["numbers"]) == 1
+            if by_row and bounded[place[level["numbers"][0]]]:
+                continue
             numbers, of_numbers = as_indices([place[label] for label in level["numbers"]], n), np.zeros(n)
             for label, price in level["of_numbers"].items():
                 of_numbers[place[label]] = float(price)

@@ -37,6 +37,7 @@ from fairopt.solve.form.simplex import BASIC, TOLERANCE, UPPER, Simplex
 MORE = 5  # columns added to a group at once
 AT_ONCE = 500  # settled groups that begin to choose at once because of reduced costs
 SOME, CHOOSING = 4, 500  # first columns of a group, on average, and the number of groups that can always choose
+SMALLEST, SMALLER = 1e-3, 0.1  # of a program's numbers, which HiGHS's tolerances are relative to
 SPREAD = 2.0  # times the square root of groups times servers: the number that choose at first and are drawn later
 
 
@@ -59,7 +60,8 @@ class LevelProgram:
     ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
     the usable fraction. ``group`` (n_pairs,) is ascending, ``home`` (n_groups,) is the first pair of each group.
     Groups in ``choosing``, and all with lower bounds, choose between ``columns`` at first. ``unit`` (n_groups,) is
-    about what each group will hold, so that tolerances are relative.
+    about what each group will hold, so that tolerances are relative. If ``exact``, values and prices are those of the
+    basis to rounding.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class LevelProgram:
         rates: Float,
         bases: Float,
         low: Float,
+        exact: bool = False,
     ) -> None:
         self.loads, self.group, self.home, self.usable = loads, group, home, usable
         self.unit, self.rates, self.bases, self.low = unit, rates, bases, low
@@ -89,7 +92,7 @@ class LevelProgram:
         self.of_pair[home] = True
         # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
-        self.simplex = Simplex()
+        self.exact, self.simplex, self.size = exact, Simplex(), 1.0
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
@@ -137,11 +140,18 @@ class LevelProgram:
             if not self.passed:
                 self._pass()
             if not self.simplex.run(clock):
-                return None
+                # where one point is left, rounding of what settled groups take may leave none
+                if not self.simplex.infeasible or self.size <= SMALLEST:
+                    return None
+                self.size, self.passed = self.size * SMALLER, False
+                continue
             values, duals = self.simplex.values, self.simplex.duals
             self._read_basis()
             more = self._entering(duals)
             if not len(more):
+                if self.exact:
+                    self.simplex.refine()
+                    values, duals = self.simplex.values, self.simplex.duals
                 level = float(values[0])
                 amounts = np.zeros(len(self.group))
                 amounts[self.home] = np.where(self.choosing, 0.0, self.bases + self.rates * level)
@@ -192,6 +202,7 @@ class LevelProgram:
             (np.concatenate(least), np.append(self.usable - constant, np.full(n_all - n_rows, np.inf))),
             sp.csc_array((np.concatenate(values)[order], np.concatenate(rows)[order], starts), shape=shape),
             (np.append(self.of_level, self.of_pair[self.columns]).astype(np.intp), places.astype(np.intp)),
+            self.size,
         )
         self.passed = True
 

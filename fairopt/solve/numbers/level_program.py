@@ -183,7 +183,7 @@ class NumberPrograms:
 
     def _add(self, dual: NumberDual) -> bool:
         """Add the pairs that should not stay where they are at these prices; whether there are any."""
-        reduced, paid = self.bounds.reduced_costs(dual), dual.of_numbers[self.bounds.number] * self.bounds.c
+        _, paid, _, reduced = self.bounds.costs(dual)
         noise = MARGIN * (paid + np.abs(reduced))
         wrong = ((reduced < -noise) & (self.tasks < self.most)) | ((reduced > noise) & (self.tasks > self.least))
         wrong[self.columns] = False

@@ -36,6 +36,7 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.numbers.columns import likely_columns
 from fairopt.solve.numbers.level_program import STEP, NumberPrograms
 from fairopt.solve.numbers.polish import polished
+from fairopt.solve.numbers.pool_levels import PoolLevels, on_a_pool
 from fairopt.solve.settings import Proposals, Settings
 
 PAID = 1e-9  # of what a level's numbers pay: prices below are noise
@@ -64,16 +65,24 @@ def refuse_other_methods(program: Program) -> NoReturn:
 
 
 def solve_leximin_of_numbers(program: Program, settings: Settings) -> Proposals:
-    """Leximin of the numbers of the objective, level by level."""
-    levels = _Levels(program, settings)
-    try:
-        levels.fill()
-    except _SolverFailed as failure:
-        yield Proposal("levels", attempt=Try("HIGHS", str(failure), 0.0))
-        return
-    duals = [polished(levels.bounds, dual, levels.tasks) for dual in levels.duals]
-    attempt = Try("HIGHS", f"optimal ({levels.programs.solves} programs)", 0.0)
-    yield Proposal("levels", repair(program, levels.tasks), NumberLevels(duals, levels.prices), attempt=attempt)
+    """Leximin of the numbers of the objective, level by level; on a pool by small programs if the gate takes these."""
+    bounds = NumberBounds(program)
+    kinds: list[type[PoolLevels | _Levels]] = [PoolLevels, _Levels] if on_a_pool(bounds) else [_Levels]
+    for kind in kinds:
+        levels = kind(bounds, settings)
+        try:
+            levels.fill()
+        except _SolverFailed as failure:
+            yield Proposal("levels", attempt=Try("HIGHS", str(failure), 0.0))
+        else:
+            duals = [polished(bounds, dual, levels.tasks) for dual in levels.duals]
+            attempt = Try("HIGHS", f"optimal ({levels.solves} programs)", 0.0)
+            evidence = NumberLevels(duals, levels.prices)
+            answer = yield Proposal("levels", repair(program, levels.tasks), evidence, attempt=attempt)
+            if answer is None or answer.ok:
+                return
+        if settings.clock.late:
+            return
 
 
 def open_columns(bounds: NumberBounds) -> tuple[Indices, Float]:
@@ -90,14 +99,19 @@ def open_columns(bounds: NumberBounds) -> tuple[Indices, Float]:
 class _Levels:
     """The levels so far: ``floor`` (n_numbers,) is where numbers are fixed, or the least that free ones are."""
 
-    def __init__(self, program: Program, settings: Settings) -> None:
-        self.bounds = bounds = NumberBounds(program)
+    def __init__(self, bounds: NumberBounds, settings: Settings) -> None:
+        self.bounds = bounds
         self.programs, self.w = NumberPrograms(bounds, settings, *open_columns(bounds)), bounds.numbers.weights
         self.floor = bounds.lowest.copy()
         self.free = bounds.most > bounds.lowest + NEAR * np.maximum(bounds.lowest, 0.0)
         self.duals: list[NumberDual] = []
-        self.prices = np.zeros(len(program.usable_rows))
+        self.prices = np.zeros(len(bounds.program.usable_rows))
         self.level, self.unit = 0.0, float((bounds.typical / self.w).max(initial=0.0)) or 1.0
+
+    @property
+    def solves(self) -> int:
+        """How many programs were solved."""
+        return self.programs.solves
 
     def fill(self) -> None:
         """Solve level after level."""
@@ -174,7 +188,7 @@ class _Levels:
     def root(self, dual: NumberDual) -> float:
         """The level at which free numbers, each at most what it can be, pay what the bound allows."""
         free, pi = self.free, dual.of_numbers
-        left = self.bounds.value(dual) - float((pi * self.floor)[~free].sum())
+        left = self.bounds.value(dual, self.bounds.costs(dual)) - float((pi * self.floor)[~free].sum())
         # the first k are at their most and the others at h w: the k for which h lies between their ends
         order = np.flatnonzero(free)[np.argsort((self.bounds.most / self.w)[free])]
         per, most, w = pi[order], self.bounds.most[order], self.w[order]

@@ -22,13 +22,15 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual:
     """A level's dual solution, in which costs tie on pairs with tasks if they did but for rounding."""
     program, pairs = bounds.program, bounds.pairs
-    held = bounds.at_reduced_cost(dual, tasks)[0]
-    if program.single or (held <= GAP_TOLERANCE * bounds.units(bounds.at(tasks))).all():
+    if program.single:
+        return dual
+    costs = bounds.costs(dual)
+    if (bounds.at_reduced_cost(costs, tasks)[0] <= GAP_TOLERANCE * bounds.units(bounds.at(tasks))).all():
         return dual
     of_user = pairs.sum(tasks)
     some = np.flatnonzero(tasks > NOISE * of_user[pairs.user])
     user, number = pairs.user[some], bounds.number[some]
-    reduced = bounds.reduced_costs(dual)[some]
+    reduced = costs.reduced[some]
     full = of_user >= program.most * (1 - NOISE)  # whose limit has a multiplier
     count = np.maximum(np.bincount(user, minlength=len(full)), 1)
     # the multiplier of a limit is what its pairs have in common

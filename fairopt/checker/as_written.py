@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .instance import Cluster
 from .numbers import BLOCK_VIOLATION, Fraction, LinearRow, RowName, Rows, together
 from .outcome import CannotCheck, Clock, Fault, short
-from .policy import PARAMETERS, Block
+from .policy import PARAMETERS, Block, tiers_of
 from .program import Program, count, floats, listed, places, require
 
 KEYS = ("user", "server", "objective", "program", "constraints", "limits", "radius", "point", "dual")
@@ -39,9 +39,10 @@ class Charge(NamedTuple):
 class Part:
     """A cone program in tasks and further variables, with a point and a dual point."""
 
-    def __init__(self, data: Any, tasks: Any, clock: Clock) -> None:
-        """Read a program; `Fault` unless it is one, and its point has the tasks of the file."""
+    def __init__(self, data: Any, tasks: Any, tier: int, clock: Clock) -> None:
+        """Read the program of a tier; `Fault` unless it is one, and its point has the tasks of the file."""
         require(data, KEYS, "a program as written")
+        self.tier = tier
         self.pairs = list(zip(data["user"], data["server"]))
         n, servers = len(tasks), len(tasks[0]) if tasks else 0
         places(listed(data["user"], "user"), "user", len(data["server"]), n)
@@ -137,9 +138,9 @@ class AsWritten:
         self.unused, self.parts = set(self.rows), list[Part]()
         self.levels = list[str]()  # of fairopt's objectives that programs state
         floats_of = [[float(x) for x in row] for row in tasks]
-        for entry in data.get("evidence") or ():
+        for k, entry in enumerate(data.get("evidence") or ()):
             if isinstance(entry, dict) and "written" in entry:
-                entry["written"] = Part(entry["written"], floats_of, clock)
+                entry["written"] = Part(entry["written"], floats_of, k, clock)
                 self.parts.append(entry["written"])
         if self.parts and "as_written" not in data:
             raise Fault("the file has programs of users' blocks, and not their text")
@@ -165,7 +166,7 @@ class AsWritten:
 
     def of(self, condition: Block, place: int | str) -> Rows:
         """The rows of a user's constraint, or kept objective; none where a program states it."""
-        if str(place) in self.rows:
+        if self.rows.get(str(place)):
             self.unused.discard(str(place))
             return self.rows[str(place)]
         if any(place in part.places and part.point is not None for part in self.parts):
@@ -185,6 +186,14 @@ class AsWritten:
             if text not in own and conditions[place].name != "AtLeast":
                 raise Fault(f"a program as written has rows of {short(text)}, which is one of fairopt's")
             self.levels += [text] * (text not in own)
+        tiers = tiers_of(policy.given["objective"])
+        for part in self.parts:
+            before = any(term.name not in PARAMETERS for tier in tiers[: part.tier] for _, term in tier.terms)
+            limited = before or any(type(place) is int for place in part.places)
+            limited = limited or any(condition.text in own for condition in conditions)
+            if part.objective is None and not limited:  # what a later tier asks for limits no earlier one
+                of = "".join(short(tier.text) for tier in tiers[part.tier : part.tier + 1])
+                raise Fault(f"the file writes a program of {of}, which no block of the user's limits")
 
     def remark(self) -> str:
         """What was taken as given beside the programs, in words."""

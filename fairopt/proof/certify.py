@@ -367,7 +367,10 @@ class _Proof:
     @cached_property
     def atol(self) -> float:
         """The distance from the optimum that is certified whatever the gap is."""
-        return self.tol * CANCELLED * self.terms.size if self.given_atol is None else self.given_atol
+        if self.given_atol is not None:
+            return self.given_atol
+        size = self.terms.size  # infinite outside of the objective's domain
+        return self.tol * CANCELLED * size if np.isfinite(size) else 0.0
 
     @property
     def value(self) -> float | None:

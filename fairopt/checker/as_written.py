@@ -111,14 +111,17 @@ class Part:
         return [f"{short(name, 60)!r} of a program as written is broken by more than {float(BLOCK_VIOLATION):g} of it"]
 
 
+def is_own(objective: Block) -> bool:
+    """Whether some term of an objective is not fairopt's."""
+    return any(term.name not in PARAMETERS for _, term in objective.terms)
+
+
 def user_defined(policy: Block) -> list[str]:
-    """The blocks of a policy that are not fairopt's, besides shares."""
-    tiers = policy.given["objective"].given.get("tiers", [policy.given["objective"]])
+    """The blocks of a policy that are not fairopt's, besides shares; whole sums, as they are written."""
     conditions = policy.given.get("constraints", [])
-    found = [term.text for tier in tiers for _, term in tier.terms if term.name not in PARAMETERS]
+    found = [tier.text for tier in tiers_of(policy.given["objective"]) if is_own(tier)]
     for condition in conditions:
-        levels = condition.given["objective"].terms if condition.name == "AtLeast" else []
-        if condition.name not in (*PARAMETERS, "AtLeast") or any(term.name not in PARAMETERS for _, term in levels):
+        if is_own(condition.given["objective"]) if condition.name == "AtLeast" else condition.name not in PARAMETERS:
             found.append(condition.text)
     return list(dict.fromkeys(found))
 
@@ -188,8 +191,7 @@ class AsWritten:
             self.levels += [text] * (text not in own)
         tiers = tiers_of(policy.given["objective"])
         for part in self.parts:
-            before = any(term.name not in PARAMETERS for tier in tiers[: part.tier] for _, term in tier.terms)
-            limited = before or any(type(place) is int for place in part.places)
+            limited = any(map(is_own, tiers[: part.tier])) or any(type(place) is int for place in part.places)
             limited = limited or any(condition.text in own for condition in conditions)
             if part.objective is None and not limited:  # what a later tier asks for limits no earlier one
                 of = "".join(short(tier.text) for tier in tiers[part.tier : part.tier + 1])

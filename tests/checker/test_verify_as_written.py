@@ -212,6 +212,12 @@ def test_a_program_under_a_tier_that_no_block_of_the_users_limits_is_refused(tmp
     assert "which no block of the user's limits" in str(verify(file))
 
 
+def test_a_sum_with_a_term_of_the_users_is_as_written_as_a_whole(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total() + 0.5 * Saturating())
+    found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))
+    assert found.ok and f"{policy.objective} as written in the file" in found.statement
+
+
 def test_a_constraint_without_a_row_is_not_said_to_be_kept(tmp_path: Path) -> None:
     file = LINEAR["rows"].allocate(POOL).save(tmp_path / "a.json")
     data = json.loads(file.read_text())

@@ -404,6 +404,24 @@ def test_rows_that_nearly_contradict_are_told_apart(above: float) -> None:
     assert proof.infeasible == (above > 0)
 
 
+@pytest.mark.parametrize("size", [1e4, 1e5, 1e6])
+@pytest.mark.parametrize("cost", [1e-3, 1.0])
+def test_a_large_objective_makes_no_rows_infeasible_and_hides_none_that_are(
+    size: float, cost: float, tmp_path: Path
+) -> None:
+    x = variable(2)
+    objective = cost * cp.sum_squares(x + 1)
+    assert not fo.certify(minimised(objective, x >= size, x <= 2 * size)).infeasible
+    proof = fo.certify(minimised(objective, x >= size, cp.sum(x) <= size))
+    assert proof.infeasible and "CVXPY" not in proof.assumed and len(proof.weights) == 2
+    assert fo.verify(proof.save(tmp_path / "proof.json")).ok
+
+
+def test_a_domain_of_the_objective_can_be_what_no_row_fits() -> None:
+    x = variable()
+    assert fo.certify(minimised(-cp.sqrt(x), x <= -1)).infeasible
+
+
 def test_rows_that_only_large_values_satisfy_are_not_infeasible() -> None:
     x = variable(2)
     for solve in (False, True):

@@ -144,8 +144,13 @@ class Allocations:
 
     @cached_property
     def ok(self) -> Bool:
-        """Which answers are certified: gap at most 1e-6, violation at most 1e-9."""
-        return (self.gap <= GAP_TOLERANCE) & (self.violation <= VIOLATION_TOLERANCE)
+        """Which answers are certified: gap at most 1e-6, violation at most 1e-9; one by one if their certificates say
+        so, which know the violations of constraints too, and that no gap of whole tasks is restricted.
+        """
+        out = (self.gap <= GAP_TOLERANCE) & (self.violation <= VIOLATION_TOLERANCE)
+        for b, answer in self._found.alone.items():
+            out[b] = answer.certificate.ok
+        return out
 
     def __len__(self) -> int:
         return len(self.tasks)

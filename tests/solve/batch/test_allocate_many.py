@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
@@ -594,6 +594,18 @@ def test_what_has_no_answer_is_named_by_place_and_the_others_stand() -> None:
     with pytest.raises(fo.errors.Infeasible):
         found[1]
     assert found[2].tasks.tolist() == pytest.approx([2, 2])
+
+
+def test_one_by_one_an_answer_is_certified_if_its_certificate_says_so() -> None:
+    whole = allocate_many(fo.SequentialMinMax(fo.DominantShare()), [[[1.0], [1.5]]], [4.0])
+    assert whole.ok.all() and whole.gap.max() > 1e-6
+
+    class Breaks:
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            answer = fo.DRF().allocate(instance)
+            return replace(answer, certificate=replace(answer.certificate, block_violation=1.0))
+
+    assert not allocate_many(Breaks(), **GOOD).ok.any()
 
 
 @pytest.mark.parametrize("answer", [None, fo.DRF().allocate(fo.Instance([[1.0]], [2.0]))])

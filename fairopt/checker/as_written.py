@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .instance import Cluster
 from .numbers import BLOCK_VIOLATION, Fraction, LinearRow, RowName, Rows, together
 from .outcome import CannotCheck, Clock, Fault, short
-from .policy import PARAMETERS, Block
+from .policy import PARAMETERS, Block, tiers_of
 from .program import Program, count, floats, listed, places, require
 
 KEYS = ("user", "server", "objective", "program", "constraints", "limits", "radius", "point", "dual")
@@ -39,9 +39,10 @@ class Charge(NamedTuple):
 class Part:
     """A cone program in tasks and further variables, with a point and a dual point."""
 
-    def __init__(self, data: Any, tasks: Any, clock: Clock) -> None:
-        """Read a program; `Fault` unless it is one, and its point has the tasks of the file."""
+    def __init__(self, data: Any, tasks: Any, tier: int, clock: Clock) -> None:
+        """Read the program of a tier; `Fault` unless it is one, and its point has the tasks of the file."""
         require(data, KEYS, "a program as written")
+        self.tier = tier
         self.pairs = list(zip(data["user"], data["server"]))
         n, servers = len(tasks), len(tasks[0]) if tasks else 0
         places(listed(data["user"], "user"), "user", len(data["server"]), n)
@@ -110,14 +111,17 @@ class Part:
         return [f"{short(name, 60)!r} of a program as written is broken by more than {float(BLOCK_VIOLATION):g} of it"]
 
 
+def is_own(objective: Block) -> bool:
+    """Whether some term of an objective is not fairopt's."""
+    return any(term.name not in PARAMETERS for _, term in objective.terms)
+
+
 def user_defined(policy: Block) -> list[str]:
-    """The blocks of a policy that are not fairopt's, besides shares."""
-    tiers = policy.given["objective"].given.get("tiers", [policy.given["objective"]])
+    """The blocks of a policy that are not fairopt's, besides shares; whole sums, as they are written."""
     conditions = policy.given.get("constraints", [])
-    found = [term.text for tier in tiers for _, term in tier.terms if term.name not in PARAMETERS]
+    found = [tier.text for tier in tiers_of(policy.given["objective"]) if is_own(tier)]
     for condition in conditions:
-        levels = condition.given["objective"].terms if condition.name == "AtLeast" else []
-        if condition.name not in (*PARAMETERS, "AtLeast") or any(term.name not in PARAMETERS for _, term in levels):
+        if is_own(condition.given["objective"]) if condition.name == "AtLeast" else condition.name not in PARAMETERS:
             found.append(condition.text)
     return list(dict.fromkeys(found))
 
@@ -137,9 +141,9 @@ class AsWritten:
         self.unused, self.parts = set(self.rows), list[Part]()
         self.levels = list[str]()  # of fairopt's objectives that programs state
         floats_of = [[float(x) for x in row] for row in tasks]
-        for entry in data.get("evidence") or ():
+        for k, entry in enumerate(data.get("evidence") or ()):
             if isinstance(entry, dict) and "written" in entry:
-                entry["written"] = Part(entry["written"], floats_of, clock)
+                entry["written"] = Part(entry["written"], floats_of, k, clock)
                 self.parts.append(entry["written"])
         if self.parts and "as_written" not in data:
             raise Fault("the file has programs of users' blocks, and not their text")
@@ -165,7 +169,7 @@ class AsWritten:
 
     def of(self, condition: Block, place: int | str) -> Rows:
         """The rows of a user's constraint, or kept objective; none where a program states it."""
-        if str(place) in self.rows:
+        if self.rows.get(str(place)):
             self.unused.discard(str(place))
             return self.rows[str(place)]
         if any(place in part.places and part.point is not None for part in self.parts):
@@ -185,6 +189,13 @@ class AsWritten:
             if text not in own and conditions[place].name != "AtLeast":
                 raise Fault(f"a program as written has rows of {short(text)}, which is one of fairopt's")
             self.levels += [text] * (text not in own)
+        tiers = tiers_of(policy.given["objective"])
+        for part in self.parts:
+            limited = any(map(is_own, tiers[: part.tier])) or any(type(place) is int for place in part.places)
+            limited = limited or any(condition.text in own for condition in conditions)
+            if part.objective is None and not limited:  # what a later tier asks for limits no earlier one
+                of = "".join(short(tier.text) for tier in tiers[part.tier : part.tier + 1])
+                raise Fault(f"the file writes a program of {of}, which no block of the user's limits")
 
     def remark(self) -> str:
         """What was taken as given beside the programs, in words."""

@@ -35,7 +35,6 @@ CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
 
 
 Ends = dict[int, tuple[Optional[Fraction], Optional[Fraction]]]  # of columns: the least and the most, by what rows say
-NO_ENDS = (None, None)
 
 
 class Range(NamedTuple):

@@ -35,7 +35,7 @@ from fairopt.blocks.rows import TYPICAL
 from fairopt.blocks.written_values import rounding_of, size_of, without_constants
 from fairopt.certificate import ProblemCertificate
 from fairopt.errors import InvalidProblem, NotCertified, SolverUnavailable
-from fairopt.proof.completed import completed, units
+from fairopt.proof.completed import completed, part_of, units
 from fairopt.proof.conic import (
     SOLVED,
     ConeProgram,
@@ -367,7 +367,10 @@ class _Proof:
     @cached_property
     def atol(self) -> float:
         """The distance from the optimum that is certified whatever the gap is."""
-        return self.tol * CANCELLED * self.terms.size if self.given_atol is None else self.given_atol
+        if self.given_atol is not None:
+            return self.given_atol
+        size = self.terms.size  # infinite outside of the objective's domain
+        return self.tol * CANCELLED * size if np.isfinite(size) else 0.0
 
     @property
     def value(self) -> float | None:
@@ -484,7 +487,7 @@ class _Proof:
         if z is None or y is None:
             return self.optimal()
         if not (self.stated.has_values and self.violation <= self.tol) and not self.are_optimal(z, y):
-            found = self.infeasible(y, True)
+            found = self.infeasible(y, True) or self.infeasible_alone()
             if found is not None:
                 return found
         self.keep(self.best(_Start(y, z)))
@@ -604,10 +607,15 @@ class _Proof:
             return ""
         bounded = self.program.bounded
         named = [v.name() for v, (part, _) in self.stated.parts.items() if not bounded[self.columns[part.id]].all()]
-        low, high = self.within(np.ones(len(bounded)), best.below if best.below < math.inf else None)
-        added = (best.open & ~self.of_user & ~(np.isfinite(low) & np.isfinite(high))).any()
+        added = self.without_end(best).any()
         which = " and ".join(filter(None, [brief_list(named), "variables that CVXPY adds" if added else ""]))
         return f"{which or brief_list([v.name() for v in self.stated.parts])} within {self.radius:g} times {of}"
+
+    def without_end(self, found: DualBound) -> Bool:
+        """The columns that CVXPY added of which a bound assumes a range that does not follow from the user's."""
+        level = found.below if found.below < math.inf else None
+        low, high = self.within(np.ones(len(self.program.c)), level)
+        return found.open & ~self.of_user & ~(np.isfinite(low) & np.isfinite(high))
 
     def infeasible(self, y: Float, again: bool) -> ProblemCertificate | None:
         """The certificate that no point satisfies the constraints, by a dual ray; None if it proves nothing."""
@@ -621,7 +629,8 @@ class _Proof:
         def proofs(y: Float) -> list[DualBound]:
             y, out = y / (np.abs(y).max(initial=0.0) or 1.0), list[DualBound]()
             for one in self.bounds(program, y, size):
-                if one.low > 0 and self.cancels(program, one):
+                # a range of t above (x - 1e6)^2 would be one of x
+                if one.low > 0 and self.cancels(program, one) and not self.without_end(one).any():
                     out.append(one)
                 if not one.open.any() and one.low < -NEAR * float(np.abs(program.b) @ np.abs(one.y)):
                     break  # an optimal dual point, where all columns have ranges
@@ -645,6 +654,42 @@ class _Proof:
         none = {"value": None, "bound": self.sign * math.inf, **NO_GAP, "violation": 0.0, "violations": ()}
         weights = tuple(self.weights(best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
+
+    def infeasible_alone(self) -> ProblemCertificate | None:
+        """The same by a ray of the constraints without the objective, beside whose terms they may be noise."""
+        check("the proof by CLARABEL (a solve without the objective)")
+        data, kept = self.compiled.data, self.of_constraints
+        cones = cone_of_row(self.program.dims)
+        some = {
+            "A": sp.csc_array(sp.csr_array(data["A"])[kept]),
+            "b": self.program.b[kept],
+            "c": np.zeros(len(self.program.c)),
+            "dims": part_of(self.program.dims, np.unique(cones[kept])),
+        }
+        found = points_of(self.compiled, data | some) if kept.any() else None
+        if found is None:
+            return None
+        y = np.zeros(len(kept))
+        y[kept] = found[1]
+        return self.infeasible(y, True)
+
+    @cached_property
+    def of_constraints(self) -> Bool:
+        """The rows of the user's constraints and bounds, and those that CVXPY added for these."""
+        entries, cones = self.program.entries, cone_of_row(self.program.dims)
+        added, kept = ~self.of_user[entries.column], np.zeros(cones.max(initial=-1) + 1, dtype=bool)
+        for one in (*self.stated.written, *self.stated.further.values()):
+            kept[cones[self.compiled.rows[one.id]]] = True
+        kept[cones[self.of_bounds]] = True
+        for _ in range(len(kept)):
+            columns = np.zeros(len(self.program.c), dtype=bool)
+            columns[entries.column[added & kept[cones[entries.row]]]] = True
+            more = kept.copy()
+            more[cones[entries.row[columns[entries.column]]]] = True
+            if (more == kept).all():
+                break
+            kept = more
+        return kept[cones]
 
     def cancels(self, program: ConeProgram, ray: DualBound) -> bool:
         """Whether a ray leaves nothing but rounding of columns without ranges: rows that only a very large value of a

@@ -47,19 +47,19 @@ def completed(
     costs, ours = program.c + program.transposed @ known, matrix[:, np.flatnonzero(open_)]
     some = (np.bincount(ours.indices, minlength=len(known)) > 0) & np.isnan(dual)
     cones = cone_of_row(program.dims)
-    touched = np.unique(cones[some])
+    touched, unit = np.unique(cones[some]), np.abs(costs[open_]).max(initial=0.0) or 1.0  # solvers stop beside 1
     rows = np.flatnonzero(np.isin(cones, touched))
     data = compiled.data | {
         "A": sp.csc_array(sp.csr_array(ours)[rows]),
         "b": (program.b - matrix @ out)[rows],
-        "c": costs[open_],
+        "c": costs[open_] / unit,
         "dims": part_of(program.dims, touched),
     }
     found = points_of(compiled, data, tol) if len(rows) else None
     if found is None:
         return out, None
     dual = dual.copy()
-    out[open_], dual[rows] = found
+    out[open_], dual[rows] = found[0], unit * found[1]
     return out, dual
 
 

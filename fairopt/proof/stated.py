@@ -69,7 +69,7 @@ class Stated:
         if not parts:  # a program has a column
             nothing = cp.Variable(name="nothing", bounds=[0.0, 0.0])
             nothing.save_value(np.array(0.0))
-            objective, parts = type(objective)(objective.args[0] + nothing), {nothing: (nothing, np.arange(1))}
+            objective, parts = type(objective)(objective.args[0] + 0 * nothing), {nothing: (nothing, np.arange(1))}
             every = _limits(parts, None)
         posed = Posed(objective, [*written, *further.values()])
         return cls(problem, posed, constraints, written, further, parts, every)
@@ -229,6 +229,7 @@ def _whole(variable: cp.Variable) -> dict[str, Bool]:
     for kind, places in (("boolean", variable.boolean_idx), ("integer", variable.integer_idx)):
         if variable.attributes[kind]:
             where = np.zeros(variable.shape, dtype=bool)
-            where[tuple(np.asarray(axis) for axis in places)] = True
+            # of a scalar CVXPY has places in one axis
+            np.atleast_1d(where)[tuple(np.asarray(axis) for axis in places)] = True
             out[kind] = where.ravel(order="F")
     return out

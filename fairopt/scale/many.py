@@ -61,15 +61,21 @@ class _Found:
 
     def ask(self, policy: Any, batch: Batch, b: int, time_limit: float | None) -> Allocation | None:
         """Solve one instance by the policy itself; the best answer if none is certified, None if there is none."""
-        answer: Allocation | None = None
+        answer: Any = None
+        instance, _ = batch.taking_part(b)
         try:
-            answer = policy.allocate(batch.taking_part(b)[0], **accepted(policy, time_limit=time_limit))
+            answer = policy.allocate(instance, **accepted(policy, time_limit=time_limit))
         except FairoptError as error:
             answer = error.best if isinstance(error, NotCertified) else None
             if answer is None:
                 self.failures[b] = error
-        if answer is not None:
-            self.alone[b] = answer
+                return None
+        if not isinstance(answer, Allocation) or answer.instance.users != instance.users:
+            raise InvalidBlock(
+                f"{label(policy)} answered instance {b} (counted from 0) by {brief(answer)}; return an Allocation of "
+                "the instance that it is given"
+            )
+        self.alone[b] = answer
         return answer
 
     def evidence(self, term: Term, b: int, capacities: Float) -> tuple[Any, ...]:
@@ -138,8 +144,13 @@ class Allocations:
 
     @cached_property
     def ok(self) -> Bool:
-        """Which answers are certified: gap at most 1e-6, violation at most 1e-9."""
-        return (self.gap <= GAP_TOLERANCE) & (self.violation <= VIOLATION_TOLERANCE)
+        """Which answers are certified: gap at most 1e-6, violation at most 1e-9; one by one if their certificates say
+        so, which know the violations of constraints too, and that no gap of whole tasks is restricted.
+        """
+        out = (self.gap <= GAP_TOLERANCE) & (self.violation <= VIOLATION_TOLERANCE)
+        for b, answer in self._found.alone.items():
+            out[b] = answer.certificate.ok
+        return out
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -221,7 +232,7 @@ def allocate_many(
     OutOfDomain
         If instances are solved together and the share is not defined for a user of one.
     InvalidBlock
-        If the policy has no ``allocate``, or takes no time limit.
+        If the policy has no ``allocate``, takes no time limit, or its answer is none of the instance.
 
     Notes
     -----
@@ -255,6 +266,8 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
     kept = _Found()
+    for where in batch.slices() if solve is None else ():  # else when they are solved
+        batch.valid(where)
     if term is not None and not term.is_smallest:
         kept.prices = np.full((len(batch), batch.demands.shape[2]), np.nan)
         kept.units = np.full(len(batch), np.nan) if term.is_curved else None

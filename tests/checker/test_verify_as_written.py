@@ -201,6 +201,31 @@ def test_a_program_beside_blocks_of_fairopt_alone_is_refused(tmp_path: Path) -> 
     assert not verify(file).ok
 
 
+def test_a_program_under_a_tier_that_no_block_of_the_users_limits_is_refused(tmp_path: Path) -> None:
+    file = fo.Policy(fo.MaxMin().then(above), [Norm(0.3)]).allocate(POOL).save(tmp_path / "a.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    data["policy"] = data["policy"].split(", constraints=")[0] + ")"
+    for entry in data["evidence"]:  # the rows stay, in the name of nobody
+        entry["written"]["constraints"] = []
+    file.write_text(json.dumps(data))
+    assert "which no block of the user's limits" in str(verify(file))
+
+
+def test_a_sum_with_a_term_of_the_users_is_as_written_as_a_whole(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total() + 0.5 * Saturating())
+    found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))
+    assert found.ok and f"{policy.objective} as written in the file" in found.statement
+
+
+def test_a_constraint_without_a_row_is_not_said_to_be_kept(tmp_path: Path) -> None:
+    file = LINEAR["rows"].allocate(POOL).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    data["as_written"]["rows"]["0"] = []
+    file.write_text(json.dumps(data))
+    assert "neither its rows nor its program" in str(verify(file))
+
+
 def test_levels_under_a_curve_and_first_tiers_are_not_said_to_be_proved(tmp_path: Path) -> None:
     for policy in (fo.DRF().with_constraints(Norm(0.5)), fo.Policy(fo.Objective.then(Saturating(), fo.Total()))):
         found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))

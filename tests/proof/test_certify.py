@@ -345,6 +345,17 @@ def test_a_bound_of_the_relaxation_says_so() -> None:
     assert "relaxation" in str(proof)
 
 
+@pytest.mark.parametrize("kind", ["boolean", "integer"])
+def test_one_whole_number_is_a_variable_too(kind: str) -> None:
+    x = variable(**{kind: True})
+    problem = maximised(x, x <= 1)
+    x.value = 1.0
+    proof = fo.certify(problem)
+    assert proof.ok and proof.relaxed
+    x.save_value(np.array(0.5))
+    assert dict(fo.certify(problem).violations)[f"x is {kind}"] == 0.5
+
+
 # -- no answer
 
 
@@ -391,6 +402,24 @@ def test_rows_that_nearly_contradict_are_told_apart(above: float) -> None:
     x = variable()
     proof = fo.certify(minimised(x, x >= 1 + above, x <= 1, x >= -9))
     assert proof.infeasible == (above > 0)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e5, 1e6])
+@pytest.mark.parametrize("cost", [1e-3, 1.0])
+def test_a_large_objective_makes_no_rows_infeasible_and_hides_none_that_are(
+    size: float, cost: float, tmp_path: Path
+) -> None:
+    x = variable(2)
+    objective = cost * cp.sum_squares(x + 1)
+    assert not fo.certify(minimised(objective, x >= size, x <= 2 * size)).infeasible
+    proof = fo.certify(minimised(objective, x >= size, cp.sum(x) <= size))
+    assert proof.infeasible and "CVXPY" not in proof.assumed and len(proof.weights) == 2
+    assert fo.verify(proof.save(tmp_path / "proof.json")).ok
+
+
+def test_a_domain_of_the_objective_can_be_what_no_row_fits() -> None:
+    x = variable()
+    assert fo.certify(minimised(-cp.sqrt(x), x <= -1)).infeasible
 
 
 def test_rows_that_only_large_values_satisfy_are_not_infeasible() -> None:
@@ -541,6 +570,15 @@ def test_by_default_a_part_of_the_terms_counts_as_0() -> None:
     assert not fo.certify(problem, atol=0).ok
 
 
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_no_distance_counts_as_0_where_the_objective_has_no_value(value: float) -> None:
+    x = variable()
+    problem = maximised(cp.log(x), x <= 1)
+    x.value = value
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.atol == 0 and "domain" in proof.next_step
+
+
 def test_terms_that_cancel_are_the_unit_of_certificate_and_file_alike(tmp_path: Path) -> None:
     x, y = variable(), cp.Variable(name="y")
     problem = minimised(1e6 * x - 1e6 * y, x >= y, x >= 1, y <= 2)
@@ -686,6 +724,10 @@ def test_a_feasible_point_of_a_constant_objective_is_optimal_whatever_the_dual_v
     assert fo.certify(problem).ok
     x.value = [0.5, 2.0]
     assert not fo.certify(problem).ok
+
+
+def test_a_constant_under_rows_of_constants_is_optimal() -> None:
+    assert fo.certify(cp.Problem(cp.Minimize(3.0), [cp.Constant(-1) <= 0])).ok
 
 
 def test_a_row_of_constants_alone_contradicts_itself() -> None:

@@ -201,10 +201,10 @@ class Batch:
         step = max(CHUNK // (n * m), 1)
         return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
-    def chunk(self, where: slice, share: Share, levelled: bool) -> BatchChunk:
-        """Some of the instances, with the coefficients of a share.
+    def valid(self, where: slice) -> tuple[Float, Float, Float, Float]:
+        """The demands, capacities, weights and limits of some of the instances; 0, 1 and 1 where nothing is needed.
 
-        `InvalidInstance` or `OutOfDomain` for invalid numbers, with the instance, the user and the resource.
+        `InvalidInstance` for invalid numbers, with the instance, the user and the resource.
         """
         limits = np.array(self.limits[where], dtype=float)
         refuse = partial(_refuse, where.start)
@@ -223,6 +223,15 @@ class Batch:
         fix = "but the capacity is 0: give it capacity, or the user a task limit of 0"
         refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
+        return demands, capacities, weights, limits
+
+    def chunk(self, where: slice, share: Share, levelled: bool) -> BatchChunk:
+        """Some of the instances, with the coefficients of a share.
+
+        `InvalidInstance` or `OutOfDomain` for invalid numbers, with the instance, the user and the resource.
+        """
+        demands, capacities, weights, limits = self.valid(where)
+        part = limits > 0
         ratios = demands / capacities[:, None, :]
         per_task, defined = self.coefficients(share, ratios, part, levelled, where.start)
         if not defined.all():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
@@ -491,8 +491,9 @@ def test_a_wrong_number_is_named_with_its_place_and_the_fix(
     given_ = {**GOOD, "weights": np.ones((3, 2)), "task_limits": np.full((3, 2), np.inf)}
     given_[name] = given_[name].copy()
     given_[name][at] = value
-    with pytest.raises(fo.errors.InvalidInstance, match=message):
-        allocate_many(fo.DRF(), **given_)
+    for policy in (fo.DRF(), fo.DRF().with_constraints(fo.EnvyFree())):  # together and one by one
+        with pytest.raises(fo.errors.InvalidInstance, match=message):
+            allocate_many(policy, **given_)
 
 
 @pytest.mark.parametrize(
@@ -593,6 +594,28 @@ def test_what_has_no_answer_is_named_by_place_and_the_others_stand() -> None:
     with pytest.raises(fo.errors.Infeasible):
         found[1]
     assert found[2].tasks.tolist() == pytest.approx([2, 2])
+
+
+def test_one_by_one_an_answer_is_certified_if_its_certificate_says_so() -> None:
+    whole = allocate_many(fo.SequentialMinMax(fo.DominantShare()), [[[1.0], [1.5]]], [4.0])
+    assert whole.ok.all() and whole.gap.max() > 1e-6
+
+    class Breaks:
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            answer = fo.DRF().allocate(instance)
+            return replace(answer, certificate=replace(answer.certificate, block_violation=1.0))
+
+    assert not allocate_many(Breaks(), **GOOD).ok.any()
+
+
+@pytest.mark.parametrize("answer", [None, fo.DRF().allocate(fo.Instance([[1.0]], [2.0]))])
+def test_an_answer_that_is_none_of_the_instance_is_refused(answer: Any) -> None:
+    class Stray:
+        def allocate(self, instance: fo.Instance) -> Any:
+            return answer
+
+    with pytest.raises(fo.errors.InvalidBlock, match=r"Stray answered instance 0 .*return an Allocation"):
+        allocate_many(Stray(), **GOOD)
 
 
 def test_what_is_not_a_policy_is_refused() -> None:

@@ -62,6 +62,7 @@ __all__ = ["certify"]
 
 RADIUS = 1e3  # the default: of a variable's size at the answer
 CANCELLED = 1e-3  # of the objective's largest term: the least unit of a gap, as terms may cancel
+OF_TERMS = 1e-6  # of tol times the terms of the objective: the default of atol, for optima of 0
 STEEP = 1e-6  # of the terms: the least descent along a direction that proves a problem unbounded
 NEARLY = 1e-7  # of the terms: rows that a solver's direction is meant to keep
 STRAIGHT = 1e-10  # of the terms: what a proof of infeasibility may leave of a column
@@ -109,7 +110,7 @@ def certify(
         The largest gap and the largest violation of an answer that is certified.
     atol : float, optional
         The largest distance from the optimum, in the objective's own unit, that is certified whatever the gap is: for
-        optima of 0, beside which no gap is small. By default a thousandth of ``tol`` times the objective's terms.
+        optima of 0, beside which no gap is small. By default a millionth of ``tol`` times the objective's terms.
     time_limit : float, optional
         Seconds. If they are over, `NotCertified`, with the certificate of the best bound so far as ``best``.
 
@@ -370,7 +371,7 @@ class _Proof:
         if self.given_atol is not None:
             return self.given_atol
         size = self.terms.size  # infinite outside of the objective's domain
-        return self.tol * CANCELLED * size if np.isfinite(size) else 0.0
+        return self.tol * OF_TERMS * size if np.isfinite(size) else 0.0
 
     @property
     def value(self) -> float | None:

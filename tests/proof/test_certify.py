@@ -566,8 +566,20 @@ def test_by_default_a_part_of_the_terms_counts_as_0() -> None:
     problem = minimised(cp.square(x - 3), x <= 9)
     x.value = 3 + 1e-6
     proof = fo.certify(problem)
-    assert proof.ok and proof.gap > 1e-6 and proof.distance <= proof.atol == pytest.approx(1e-9 * 15, rel=0.5)
+    assert proof.ok and proof.gap > 1e-6 and proof.distance <= proof.atol == pytest.approx(1e-12 * 15, rel=0.5)
     assert not fo.certify(problem, atol=0).ok
+
+
+def test_large_constants_inside_of_an_objective_hide_no_error() -> None:
+    """Ten jobs that are due a minute apart, in seconds since 1970, and take 100 each."""
+    due, start = 1.7e9 + 60.0 * np.arange(10), cp.Variable(10)
+    problem = minimised(cp.norm1(start - due), start[1:] >= start[:-1] + 100)
+    problem.solve(solver="CLARABEL")
+    best = due[4] + 100.0 * (np.arange(10) - 4)
+    assert np.abs(best - due).sum() == 1000.0
+    start.value = best + np.array([*[0.0] * 9, 10.0])
+    proof = fo.certify(problem)
+    assert not proof.ok and proof.distance == pytest.approx(10, rel=0.01)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])

@@ -105,7 +105,7 @@ class Prices(PlaneOptimum):
         point, (term,) = program.point(tasks), powers.curves
         of_sum = sum(float(y @ one.rows.right) for one, y in self.dual.rows if isinstance(one.block, TotalIs))
         lagrangian = Lagrangian(program, powers, self.dual.charges(point), point)
-        return LineLagrangian(lagrangian, of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
+        return LineLagrangian(lagrangian, of_sum, [float(np.float64(unit) ** (term.alpha - 1.0))], in_units=True)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """With mixtures of ranked terms, for which multipliers may have any size."""
@@ -146,11 +146,12 @@ def _of_smallest_level(program: Program, majorant: Form, point: Point) -> tuple[
 def natural_units(program: Program, majorant: Form, point: Point, unit: float) -> float:
     """What entries have per unit of a majorant, for shares in multiples of ``unit``."""
     term, out = program.term, majorant.unit
-    if term.is_curved and term.alpha is not None and 0 < out * unit ** (term.alpha - 1.0) < np.inf:
-        out *= unit ** (term.alpha - 1.0)
-    elif term.is_curved and term.alpha is not None:
-        weight, level = float(point.weights_of(term.share).sum()), point.level(term.share)
-        out = term.factor * weight * (level / unit) ** (1.0 - term.alpha)
+    if term.is_curved and term.alpha is not None:
+        with np.errstate(over="ignore"):  # powers of NumPy's floats are infinite where Python's are errors
+            natural = float(out * np.float64(unit) ** (term.alpha - 1.0))
+            weight, level = float(point.weights_of(term.share).sum()), point.level(term.share)
+            by_level = float(term.factor * weight * np.float64(level / unit) ** (1.0 - term.alpha))
+        out = natural if 0 < natural < np.inf else by_level
     return float(out * point.level(term.share) if term.kind.in_levels else out)
 
 

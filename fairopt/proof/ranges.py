@@ -140,7 +140,12 @@ def _sums_of_rows(every: Entries, b: Float, dims: Any) -> tuple[Entries, Float]:
     pick = sp.csr_array(
         (np.append(np.ones(len(n)), signs), (np.append(n, n), np.append(rows, others))), (len(n), every.n)
     )
-    return Entries.of(sp.csr_array(pick @ every.matrix(size))), pick @ b
+    matrix, right = every.matrix(size), pick @ b
+    sums, sizes = sp.coo_array(pick @ matrix), sp.csr_array(abs(pick) @ abs(matrix))
+    # a coefficient that is only the rounding of two says nothing: two rows of `EnvyFree` left 1e-16 x <= 0, hence x = 0
+    noise = (sums.data != 0) & (np.abs(sums.data) <= ROUNDING * np.asarray(sizes[sums.row, sums.col]).ravel())
+    right[sums.row[noise]] = np.inf
+    return Entries.of(sp.csr_array(sums)), right
 
 
 def _expressions(a: Entries, b: Float, least: Float, most: Float) -> tuple[Float, Float]:

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from fairopt.proof.ranges import Entries, coordinates, implied_ranges, ranges_within_cones
+from fairopt.solve.form.compiled import Cones
 
 
 def test_a_chain_of_rows_bounds_every_variable() -> None:
@@ -113,3 +114,11 @@ def test_sums_of_two_rows_bound_what_neither_does(kind: str) -> None:
         assert least[0] == pytest.approx(-5.0) and most[0] == pytest.approx(5.0)
     else:
         assert least[0] >= -1e-9
+
+
+def test_what_two_rows_leave_by_rounding_limits_nothing() -> None:
+    """x = y, written twice: in floats only 0 satisfies both rows, and 0 was proved to be the optimum."""
+    rows = Entries.of(sparse.csr_array([[1.0, -0.9999999999999999], [-1.0, 1.0]]))
+    least, most = ranges_within_cones(rows, np.zeros(2), Cones(0, 2), np.zeros(2), np.ones(2))
+    np.testing.assert_allclose(most, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(least, 0.0, atol=1e-12)

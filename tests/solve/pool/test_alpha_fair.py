@@ -53,7 +53,7 @@ def assert_by_prices(a: fo.Allocation, gap: float = 1e-9) -> None:
     """Require the method of prices, and the conditions of an optimum on the data."""
     assert a.certificate.method in ("prices", "empty")
     assert a.certificate.gap <= gap
-    assert a.certificate.violation <= 1e-15  # an ulp or two, by the order of a sum
+    assert a.certificate.violation == 0
     assert a.certificate.block_violation <= 1e-12
     assert feasibility(a.instance, a.tasks_by_server) <= 1e-15 * max(a.instance.n_users, 10)
 
@@ -184,7 +184,7 @@ def most_uncertified(alpha: float) -> int:
         program = Program(instance, fo.AlphaFair(alpha, SHARES[name]), ())
         answer = best(program, solve_alpha_fair(program, Settings()))
         missed += not answer.gap <= 1e-9
-        assert answer.violation <= 1e-15  # an ulp or two, by the order of a sum
+        assert answer.violation == 0
     return missed
 
 

@@ -13,8 +13,7 @@ The names for users:
 
 The files:
 
-* `graph`: links of a graph. `shortest`: paths with the fewest links. `demands`: tables of demands. `paths`: these as an
-  instance.
+* `graph`: links of a graph, and k shortest paths. `demands`: tables of demands. `paths`: both as an instance.
 * `files`: readers of graphs. `answers`: by path, demand and link. `picture`: `plot`.
 """
 

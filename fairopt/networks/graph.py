@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, optional
-from fairopt.networks.shortest import ShortestPaths
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -73,19 +71,13 @@ class Links:
             name = next(one for one in self.names if self.names.count(one) > 1)
             raise InvalidInstance(f"two links are named {name}; rename nodes so that links have names of their own")
 
-    @cached_property
-    def _shortest(self) -> tuple[dict[Node, int], list[Node], ShortestPaths]:
-        """Nodes by number, the other way round, and what finds paths between numbers."""
-        graph, nodes = self.graph, list(self.graph)
-        place = {node: k for k, node in enumerate(nodes)}
-        after, before = (graph.successors, graph.predecessors) if graph.is_directed() else (graph.neighbors,) * 2
-        return place, nodes, ShortestPaths(*([[place[w] for w in of(v)] for v in nodes] for of in (after, before)))
-
     def paths(self, source: Node, target: Node, most: int) -> Iterator[list[int]]:
-        """The shortest loopless paths as numbers of links, fewest links first."""
-        place, nodes, shortest = self._shortest
-        for path in shortest.paths(place[source], place[target], most):
-            yield [self.number[nodes[a], nodes[b]] for a, b in pairwise(path)]
+        """The shortest loopless paths as numbers of links, fewest links first, by the algorithm of Yen."""
+        nx = networkx()
+        if not nx.has_path(self.graph, source, target):
+            return
+        for nodes in islice(nx.shortest_simple_paths(self.graph, source, target), most):
+            yield [self.number[ends] for ends in pairwise(nodes)]
 
 
 def check_graph(graph: Any) -> None:

@@ -40,8 +40,7 @@ def instance(graph: nx.Graph, demands: Any, *, paths: int = 4, capacity: str | f
         or a CSV file with columns of these names. A volume is the most flow of a demand over all its paths; None, or an
         empty cell, is no limit.
     paths : int, default 4
-        Paths for each demand: the loopless ones with the fewest links, in the order of
-        `networkx.shortest_simple_paths`.
+        Paths for each demand: the loopless ones with the fewest links, by `networkx.shortest_simple_paths`.
     capacity : str or float, default "capacity"
         The attribute of links with their capacities, or one capacity for all links.
 

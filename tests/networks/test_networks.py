@@ -1,7 +1,6 @@
 """Networks: paths of demands as users, links as resources, answers by path, demand and link."""
 
 import json
-from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.networks.graph import Links
 
 nx = pytest.importorskip("networkx", reason="networkx is in the extra networks")
 from oracle.flows import levels_by_programs  # noqa: E402
@@ -51,21 +49,6 @@ def test_max_min_flows_are_those_of_a_sequence_of_linear_programs(seed: int) -> 
     expected = levels_by_programs(graph, demands, 3)
     found = fo.networks.flows(answer, by="demand").flow
     assert found.to_dict() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("seed", range(30))
-def test_paths_are_those_of_networkx_in_its_order(seed: int, directed: bool) -> None:
-    rng = np.random.default_rng(seed)
-    n, part = int(rng.integers(4, 14)), float(rng.choice([0.2, 0.3, 0.5, 0.8]))
-    graph = nx.gnp_random_graph(n, part, seed=seed, directed=directed)
-    links = Links(graph, 1.0) if graph.number_of_edges() else None
-    for source, target in rng.permuted(np.tile(np.arange(n), (4, 1)), axis=1)[:, :2].tolist() if links else ():
-        most = int(rng.choice([1, 2, 4, 30]))
-        expected = islice(nx.shortest_simple_paths(graph, source, target), most)
-        reached = nx.has_path(graph, source, target)
-        nodes = [[links.number[ends] for ends in pairwise(path)] for path in expected] if reached else []
-        assert [*links.paths(source, target, most)] == nodes
 
 
 def test_users_are_paths_resources_links_and_teams_demands() -> None:

@@ -87,9 +87,11 @@ class Feasibility(NamedTuple):
 
     def factor(self, usable: Float, n_users: int) -> float:
         """The factor on all tasks with which capacities hold exactly, in any order of summation."""
-        used, top = self.load > 0, 1.0 - min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
+        used, margin = self.load > 0, min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
         # one factor for all users instead of one for each resource: levels keep their ratios, and so the gap of leximin
         worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
+        # what exceeds a capacity is rounded when it is scaled, and again where identical servers share it
+        top = 1.0 - max(margin, 2 * EPS if worst > 1.0 else 0.0)
         return top / worst if worst > top else 1.0
 
     def scaled(self, factor: float) -> Feasibility:

@@ -387,7 +387,7 @@ class _Proof:
         return off + self.terms.rounding if off > 0 else 0.0
 
     def gap(self, low: float) -> float:
-        """The gap of a bound on the minimum without the constant: its distance in the unit of `fairopt.checker`."""
+        """The gap of a bound on the minimum without the constant: its distance in the unit of files."""
         if not (off := self.distance(low)) or off == math.inf:
             return off
         unit = max(abs(self.terms.value or 0.0), abs(low), CANCELLED * self.largest(self.of_user))

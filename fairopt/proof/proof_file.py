@@ -33,7 +33,7 @@ NOISE = GAP_TOLERANCE  # of the largest number of a point: by how much it may be
 MORE = 1.01  # times what is measured is claimed
 A_LITTLE = 1e-13  # and what rounding may hide of violations
 ALONG_MIDDLE = 3.0  # times what one row of an exponential or power cone is short of, all three mend it together
-ROUNDS = 20  # of ranges that follow from those of other columns, as in the checker
+ROUNDS = 20  # of ranges that follow from those of other columns: at most as many as the checker takes
 WIDER = 1e-12  # of the terms of a row: what rounding may hide of such ranges
 INSIDE = 4 * EPS  # relative: by how much dual points are moved into curved cones
 

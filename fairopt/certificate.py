@@ -174,8 +174,8 @@ class ProblemCertificate:
     assumed : str
         An assumption of the proof, on the ranges of variables or the direction of an unbounded problem; usually empty.
     relaxed : bool
-        Whether some variables are whole numbers, so that the bound, or the direction of an unbounded problem, is that of
-        the relaxation.
+        Whether some variables are whole numbers, so that the bound is that of the relaxation, as is the direction of an
+        unbounded problem.
     claimed, solver : str or None
         The status that the solver reports, which is not evidence, and the solver.
     solved_again : bool

@@ -5,7 +5,8 @@ proved. Then one to three things in it are changed: a number by a factor of 1e-3
 list, a claim for a better one, the cones, the sense, or what makes it no file. Two kinds of change forge a proof:
 a dual point outside its cone for a point that is not optimal, and a point outside its cone that a poor dual point would
 prove optimal. A changed file that is still proved is judged by fractions and by Clarabel. ``WRONG`` must be 0;
-``undecided`` are those that Clarabel cannot solve.
+``undecided`` are those that Clarabel cannot solve. Of ``larger``, which are listed, the violation is more than is
+claimed by the largest term of a row, and not by the sum of its terms, which the checker counts.
 
     python benchmarks/verify_programs.py --files 500 --mutations 5000
 """
@@ -32,7 +33,7 @@ from fairopt.checker import verify
 Rng = np.random.Generator
 STATUSES = ("optimal", "optimal", "infeasible", "unbounded")
 NO_FILE = (TypeError, LookupError, ValueError, AttributeError, ArithmeticError)
-WORDS = ("refused", "right", "WRONG", "undecided", "crashed")
+WORDS = ("refused", "right", "larger", "WRONG", "undecided", "crashed")
 
 
 def lists_of(data: Any, most: int = 10**9) -> Iterator[list[Any]]:
@@ -316,6 +317,8 @@ def verdict(text: str, path: Path) -> tuple[str, str]:
         return "crashed", repr(error)
     try:
         wrong = cone_programs.false(json.loads(text))
+        if not wrong and (by_largest := cone_programs.differs(json.loads(text))):
+            return "larger", f"violation {by_largest:.1e} of the largest term, and the file claims less"
     except Exception as error:  # what cannot be read is no file
         return "WRONG", f"not a file: {error!r}"
     return ("undecided", "") if wrong is None else ("WRONG" if wrong else "right", wrong)
@@ -338,8 +341,8 @@ def main() -> None:
                 data, kinds = mutated(rng, text, o.kinds)
                 word, what = verdict(json.dumps(data), path)
                 table[kinds[-1]][word] += 1
-                if word in ("WRONG", "crashed"):
-                    bad.append(json.dumps(data))
+                bad += [json.dumps(data)] if word in ("WRONG", "crashed") else []
+                if what:
                     print(f"{k}, {', '.join(kinds)}, {word}: {what}", file=sys.stderr, flush=True)
     rows = [
         {"changed": kind, "tried": one.total(), **{word: one[word] for word in WORDS}} for kind, one in table.items()

@@ -17,6 +17,7 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION
 __all__ = ["Certificate", "ProblemCertificate", "Try", "within_tolerance"]
 
 SMALL = 1e-2  # a gap above this may be that of an optimum near 0, or of assumed ranges
+_OF_RELAXATION = "of the relaxation, in which integer variables may have any value"
 STRICT = {"extra": "forbid", "strict": True}  # for reading files
 
 
@@ -173,7 +174,8 @@ class ProblemCertificate:
     assumed : str
         An assumption of the proof, on the ranges of variables or the direction of an unbounded problem; usually empty.
     relaxed : bool
-        Whether some variables are whole numbers, so that the bound is that of the relaxation.
+        Whether some variables are whole numbers, so that the bound is that of the relaxation, as is the direction of an
+        unbounded problem.
     claimed, solver : str or None
         The status that the solver reports, which is not evidence, and the solver.
     solved_again : bool
@@ -273,9 +275,10 @@ class ProblemCertificate:
             return f"proved infeasible{assumed}: {which} cannot hold together; {by}{claimed}"
         if self.unbounded:
             if_so = f", assuming {self.assumed}" if self.assumed else ""
+            along = f", along a direction {_OF_RELAXATION}" if self.relaxed else ""
             return (
                 f"proved unbounded: the objective improves without end from a feasible point (violation "
-                f"{self.violation:.1e}){if_so}; {by}{claimed}"
+                f"{self.violation:.1e}){along}{if_so}; {by}{claimed}"
             )
         verdict = "certified" if self.ok else "NOT certified"
         bound = f"optimum {'at most' if self.maximised else 'at least'} {self.bound:.10g}{assumed}"
@@ -283,7 +286,7 @@ class ProblemCertificate:
         violation = f"violation {self.violation:.1e}" + (f" ({worst})" if worst else "")
         notes = ""
         if self.relaxed:
-            notes += "; the bound is that of the relaxation, in which integer variables may have any value"
+            notes += f"; the bound is that {_OF_RELAXATION}"
         if self._is_beyond:
             if self.violation:
                 notes += "; the answer is better than the bound by what its violation allows: the bound is one-sided"

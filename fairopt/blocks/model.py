@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
 
+FEW = 16  # servers up to which minima over servers are taken server by server, as reductions of short rows are slow
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 
@@ -75,6 +76,11 @@ class Pairs(_View):
     def __len__(self) -> int:
         return len(self.user)
 
+    @cached_property
+    def full(self) -> bool:
+        """Whether all users are eligible on all servers: pairs are then the entries of a table, row by row."""
+        return len(self) == self.instance.n_users * self.instance.n_servers
+
     def index(self, user: Indices, server: Indices) -> Indices:
         """The positions of given pairs."""
         servers = self.instance.n_servers
@@ -82,6 +88,8 @@ class Pairs(_View):
 
     def of(self, values: Float) -> Float:
         """Values of shape (n_users,) or (n_users, n_servers) by pair."""
+        if self.full:  # ten times as fast as by indices
+            return values.flatten() if values.ndim == 2 else np.repeat(values, self.instance.n_servers)
         return values[self.user] if values.ndim == 1 else values[self.user, self.server]
 
     def sum(self, by_pair: Float) -> Float:
@@ -94,10 +102,14 @@ class Pairs(_View):
         """Minima by user."""
         if self.single:
             return by_pair
+        if self.full and 0 < self.instance.n_servers <= FEW:
+            return np.asarray(reduce(np.minimum, by_pair.reshape(-1, self.instance.n_servers).T))
         return np.minimum.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
 
     def table(self, by_pair: Float) -> Float:
         """Values as (n_users, n_servers), zero where a user is not eligible."""
+        if self.full:
+            return np.array(by_pair, dtype=float).reshape(self.instance.n_users, self.instance.n_servers)
         out = np.zeros((self.instance.n_users, self.instance.n_servers))
         out[self.user, self.server] = by_pair
         return out

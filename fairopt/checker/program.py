@@ -29,6 +29,8 @@ from .outcome import Clock, Fault, short
 EXTRA = 64  # bits that a dual point has beyond those of its numbers, for moves into the dual cone
 TYPICAL = 1000  # a row's size is at least its largest coefficient times the largest |z_k|, over this; a gap's unit too
 MOST = 1.7976931348623157e308  # the largest float
+PART = 10**6  # a row whose part is smaller than this does not take part in a proof that no point is feasible
+ROUNDING = 10**10  # and a column of whose terms less than this part is left cancels
 PASSES = 40  # over half-spaces, in which ranges spread: chains of further variables are as long
 KEYS = ("columns", "rows", "cost", "offset", "matrix", "right", "cones")
 CONES = ("zero", "nonneg", "soc", "exp", "power", "psd")
@@ -254,6 +256,38 @@ class Program:
                         total[j] = total.get(j, Fraction(0)) + factor * Fraction(a, unit)
                 right = exact_sum(factor * Fraction(self.right[start + i], unit) for i, factor in half.items())
                 yield right, [(j, a) for j, a in total.items() if a.n]
+
+    def carrying(self, values: Sequence[float]) -> set[int]:
+        """The rows that carry a proof that no point is feasible: those with more than a millionth of the largest
+        multiplier, of the terms of ``b'y``, or of those of a column of such rows.
+
+        Of a column that does not cancel a range is used, which any row of it may imply, by ranges of its other columns.
+        """
+        y, _ = self.into_dual_cone(values)
+        terms, total, left = list[int](), [0] * self.columns, [0] * self.columns
+        for i, j, a in zip(self.row, self.column, self.matrix):
+            terms.append(abs(a * y[i]))
+            total[j] += terms[-1]
+            left[j] += a * y[i]
+        cones, places = list(range(self.rows)), list(zip(self.row, self.column))
+        for start, cone in self.curved:
+            cones[start : start + cone.rows] = [start] * cone.rows
+        ranged = {j for j, x in enumerate(left) if abs(x) * ROUNDING > total[j]}
+        matters = [x * PART > total[j] for x, j in zip(terms, self.column)]
+        sides, most = [abs(b * x) for b, x in zip(self.right, y)], max(map(abs, y), default=0)
+        whole = sum(sides)
+        out = {i for i, x in enumerate(y) if abs(x) * PART > most or sides[i] * PART > whole}
+        while True:
+            self.clock.check()
+            kept = {cones[i] for i in out}
+            columns = {j for (i, j), some in zip(places, matters) if cones[i] in kept and (some or j in ranged)}
+            through = {i for i, j in places if j in columns and j in ranged}
+            ranged |= {j for i, j in places if i in through}
+            more = {i for (i, j), some in zip(places, matters) if j in columns and (some or j in ranged)}
+            more |= {i for i in range(self.rows) if cones[i] in kept}
+            if more == out:
+                return out
+            out = more
 
     # -- points and directions ----------------------------------------------------------------------------------------
 

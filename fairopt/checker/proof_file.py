@@ -34,7 +34,6 @@ NONE = {"optimal": (), "unbounded": CLAIMS[1:4], "infeasible": CLAIMS[1:]}  # cl
 SAME = Fraction(1, 10**9)  # of the unit of gaps: how close a stated value is to the one computed again
 ONE = {"columns": "column", "rows": "row", "entries": "entry"}
 SHOWN = 3  # names in a sentence
-TAKES_PART = 1e-6  # of the largest weight: the least of a constraint that is named
 NOT_PROVED = {
     "source": "that the program is what this text means; its SHA-256 is checked",
     "variables": "names only",
@@ -154,10 +153,9 @@ def _infeasible(file: ProofFile) -> tuple[Fraction, bool, str]:
     bound = _bound(file, False)
     if not bound.value > 0:
         raise Fault("the dual point does not prove that the program is infeasible")
-    least = TAKES_PART * max(map(abs, file.dual))
-    ranges = dict.fromkeys(file.rows.range_of(i) for i, y in enumerate(file.dual) if abs(y) > least)
+    ranges = dict.fromkeys(file.rows.range_of(i) for i in sorted(file.program.carrying(file.dual)))
     named = [file.rows.names[k] for k in ranges if k is not None]
-    part = f"; {', '.join(named)} take part" if 0 < len(named) <= SHOWN else ""
+    part = f"; {', '.join(named)} {'takes' if len(named) == 1 else 'take'} part" if 0 < len(named) <= SHOWN else ""
     return ZERO, True, f"{file.within(bound)}no point satisfies {file.of()}{part}"
 
 

@@ -214,16 +214,15 @@ def along_hull(
     enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``.
     """
     marginal, server = cheapest_of(costs)
-    least, at = marginal.copy(), np.arange(len(marginal))
+    least, here, at = marginal.copy(), server, np.arange(len(marginal))
+    used, wants, bound, known = use[at, here], wanted, most, curves
     for _ in range(costs.shape[1]):
-        here = server[at]
-        used = use[at, here]
         z = 1.0 / used  # what the limit is enough for on this server, and the marginal utility of that
-        enough = sum((f[at] * c[at] * (c[at] * z) ** -alpha for c, f, alpha in curves), np.zeros(len(at)))
-        if wanted is not None:
-            enough[wanted[at] > z * (1 + ROUNDING)] = np.inf
-        moves = (enough > marginal[at]) & (most[at] * used > 1.0)
-        if not moves.any():
+        enough = sum((f * c * (c * z) ** -alpha for c, f, alpha in known), np.zeros(len(at)))
+        if wants is not None:
+            enough[wants > z * (1 + ROUNDING)] = np.inf
+        moves = np.flatnonzero((enough > marginal[at]) & (bound * used > 1.0))
+        if not len(moves):
             break
         at, here, used, enough = at[moves], here[moves], used[moves], enough[moves]
         cost, others, of_others = costs[at, here][:, None], use[at], costs[at]
@@ -240,11 +239,17 @@ def along_hull(
         marginal[at] = np.where(step < np.inf, step, marginal[at])  # else no server uses less of the limit
         passed = edge < enough
         at = at[passed]
-        server[at] = there[passed]
+        here, used = there[passed], use[at, there[passed]]
+        wants, bound = None if wanted is None else wanted[at], most[at]
+        known = [(c[at], f[at], alpha) for c, f, alpha in curves]
     # rounding might lower it below the cheapest server, where the bound does not hold
     marginal = np.maximum(marginal, least)
     multipliers = np.zeros(len(marginal))
+    above = np.flatnonzero(marginal > least)
+    part, costs, use = marginal[above], costs[above], use[above]
+    most_of = np.zeros(len(above))
     for s in range(costs.shape[1]):
         per = np.where(use[:, s] > 0, use[:, s], np.inf)
-        np.maximum(multipliers, np.maximum(marginal - costs[:, s], 0.0) / per, out=multipliers)
+        np.maximum(most_of, np.maximum(part - costs[:, s], 0.0) / per, out=most_of)
+    multipliers[above] = most_of
     return marginal, multipliers

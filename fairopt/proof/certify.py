@@ -630,30 +630,33 @@ class _Proof:
         def proofs(y: Float) -> list[DualBound]:
             y, out = y / (np.abs(y).max(initial=0.0) or 1.0), list[DualBound]()
             for one in self.bounds(program, y, size):
+                leaves = self.leaves(program, one.y) & one.open
                 # a range of t above (x - 1e6)^2 would be one of x
-                if one.low > 0 and self.cancels(program, one) and not self.without_end(one).any():
+                if one.low > 0 and not leaves.any() and not self.without_end(one).any():
                     out.append(one)
                 if not one.open.any() and one.low < -NEAR * float(np.abs(program.b) @ np.abs(one.y)):
                     break  # an optimal dual point, where all columns have ranges
             return out
 
         few = np.where(np.abs(y) > NOISE * np.abs(y).max(initial=0.0), y, 0.0)  # cones may have their apex there
-        if not (found := proofs(y) or proofs(few)):
+        if not (found := [*proofs(y), *proofs(few)]):
             return None
-        best = min(found, key=lambda one: bool(one.open.any()))
-        names = self.weights(best.y)
-        spare = [[name for name in self.rows_of if name not in names]]  # interior points use more than they need
+        best = min(found, key=lambda one: (bool(one.open.any()), bool(self.leaves(program, one.y).any())))
+        names, sizes = self.weights(program, best.y), self.multipliers(best.y)
+        least = TAKES_PART * max(sizes.values(), default=0.0)
+        spare = [[name for name in sizes if name not in names]]  # interior points use more rows than they need
+        spare += [[name for name, size in sizes.items() if size <= least]]
         spare += [[name] for name in reversed(names if len(names) <= FEW else ())]
         for some in spare:
             part = best.y.copy()
             for name in some:
                 part[self.rows_of[name]] = 0.0
             for one in proofs(part):
-                left = np.abs(program.transposed @ one.y).max(initial=0.0)  # else ranges take the part of the rows
-                if one.open.any() <= best.open.any() and left <= STRAIGHT * np.abs(one.y).max(initial=0.0):
+                # else ranges that other rows imply take the part of the rows
+                if one.open.any() <= best.open.any() and not self.leaves(program, one.y).any():
                     best = one
         none = {"value": None, "bound": self.sign * math.inf, **NO_GAP, "violation": 0.0, "violations": ()}
-        weights = tuple(self.weights(best.y).items())
+        weights = tuple(self.weights(program, best.y).items())
         return self.made(best, again, "infeasible", (None, best.y), infeasible=True, weights=weights, **none)
 
     def infeasible_alone(self) -> ProblemCertificate | None:
@@ -692,12 +695,37 @@ class _Proof:
             kept = more
         return kept[cones]
 
-    def cancels(self, program: ConeProgram, ray: DualBound) -> bool:
-        """Whether a ray leaves nothing but rounding of columns without ranges: rows that only a very large value of a
-        variable satisfies are not infeasible.
+    def leaves(self, program: ConeProgram, y: Float) -> Bool:
+        """The columns of which a ray leaves more than rounding. Where these have no range the rows need not be
+        infeasible: only a very large value of a variable may satisfy them.
         """
-        left, terms = np.abs(program.transposed @ ray.y), program.sizes @ np.abs(ray.y)
-        return bool((left <= STRAIGHT * terms)[ray.open].all())
+        return np.asarray(np.abs(program.transposed @ y) > STRAIGHT * (program.sizes @ np.abs(y)))
+
+    def carrying(self, program: ConeProgram, y: Float) -> Bool:
+        """The rows that carry a proof by a ray: those with more than noise of the multipliers, of the right side, or of
+        what cancels in a column of such rows.
+
+        Of `x >= 1, 1e-12 x <= 0` the multipliers are 1e-12 and 1. Of a column that does not cancel the range is used,
+        which any row of this column may imply, by the ranges of its other columns.
+        """
+        entries, cones = program.entries, cone_of_row(program.dims)
+        row, column, size = entries.row, entries.column, np.abs(y)
+        sides, terms = np.abs(program.b * y), np.abs(entries.factor) * size[entries.row]
+        some = (size > TAKES_PART * size.max(initial=0.0)) | (sides > TAKES_PART * sides.sum())
+        matters = terms > TAKES_PART * (program.sizes @ size)[column]
+        ranged = self.leaves(program, y)
+        for _ in range(len(y)):
+            kept = np.isin(cones, cones[some])
+            columns = np.zeros(len(program.c), dtype=bool)
+            columns[column[kept[row] & (matters | ranged[column])]] = True
+            holds = np.isin(np.arange(len(y)), row[(ranged & columns)[column]])
+            ranged[column[holds[row]]] = True
+            more = kept.copy()
+            more[row[columns[column] & (matters | ranged[column])]] = True
+            if (more == some).all():
+                break
+            some = more
+        return some
 
     @cached_property
     def rows_of(self) -> dict[str, Indices]:
@@ -710,12 +738,16 @@ class _Proof:
             out[f"bounds of {stated.called[variable]}"] = self.of_bounds.start + rows.row[some]
         return out
 
-    def weights(self, y: Float) -> dict[str, float]:
+    def multipliers(self, y: Float) -> dict[str, float]:
+        """The largest multipliers of constraints and bounds by name."""
+        return {name: float(np.abs(y[rows]).max(initial=0.0)) for name, rows in self.rows_of.items()}
+
+    def weights(self, program: ConeProgram, y: Float) -> dict[str, float]:
         """The largest multipliers of constraints and bounds that take part in a proof, relative to the largest."""
-        out = {name: float(np.abs(y[rows]).max(initial=0.0)) for name, rows in self.rows_of.items()}
+        carries, out = self.carrying(program, y), self.multipliers(y)
         most = max(out.values(), default=0.0) or 1.0
         ordered = sorted(out.items(), key=lambda one: -one[1])
-        return {name: by / most for name, by in ordered if by > TAKES_PART * most}
+        return {name: by / most for name, by in ordered if carries[self.rows_of[name]].any()}
 
     def unbounded(self, d: Float) -> ProblemCertificate | None:
         """The certificate that the objective improves without end from a feasible point along a direction; None if not
@@ -754,6 +786,8 @@ class _Proof:
             there = replace(self)
             if not there.violation <= self.tol:
                 return None
+            if self.stated.is_whole:
+                point = there.at  # as rounded
             assumed = "" if kept else "that its direction leaves no row and no cone, which floats show up to rounding"
             none = {"bound": -self.sign * math.inf, **NO_GAP, "assumed": assumed}
             return there.made(None, True, "unbounded", (point, d), unbounded=True, **none)

@@ -280,7 +280,7 @@ class Lagrangian:
         # a user's variable: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         self.by_pair, self.right_side = charged(program, multipliers)
-        self.slopes: Float = np.broadcast_to(np.float64(0.0), self.by_pair.shape)
+        self.slopes: Float | None = None  # of lines, by pair
         self._of_reference: dict[int, tuple[Float, Float]] = {}  # coefficients of shares per unit of it
         if self.reference is None:
             self.low, self.high, self.at = program.low, program.most, point.tasks
@@ -289,7 +289,8 @@ class Lagrangian:
             self.by_pair = self.by_pair / unit
             for p in majorant.curves:
                 if p.alpha == 0:
-                    self.slopes = self.slopes + pairs.of(p.factor) * pairs.of(p.c) / unit
+                    slopes = pairs.of(p.factor) * pairs.of(p.c) / unit
+                    self.slopes = slopes if self.slopes is None else self.slopes + slopes
             for m, times in multipliers.extra:
                 for p in m.curves:
                     if p.alpha == 0:
@@ -432,14 +433,21 @@ class Lagrangian:
             users = slice(start, min(start + step, n))
             some = slice(ends[start], ends[users.stop])
             cost = factor * self.by_pair[some]
-            cost = cost - self.slopes[some] - TERM_ROUNDING * (np.abs(cost) + np.abs(self.slopes[some]))
+            size = np.abs(cost)
+            if self.slopes is not None:
+                cost -= self.slopes[some]
+                size += np.abs(self.slopes[some])
+            cost -= TERM_ROUNDING * size
             if self.closed is not None:
                 cost[self.closed[some]] = np.inf
             if not self.limited:
                 out[users] = np.minimum.reduceat(cost, pairs.first[users] - some.start)
                 continue
-            table = np.full((users.stop - start, servers), np.inf)
-            table[eligible[users]] = cost
+            if pairs.full:
+                table = cost.reshape(-1, servers)
+            else:
+                table = np.full((users.stop - start, servers), np.inf)
+                table[eligible[users]] = cost
             use = 1.0 / (self.reference[users] * self.program.high[users, None])  # the part of a limit, by a unit
             at_least = None if wanted is None else wanted[users]
             of_users = [(c[users], f[users], alpha) for c, f, alpha in curves]

@@ -36,6 +36,8 @@ SHIFT = 1e-13  # of the products, so that equations that depend on others have a
 PRODUCTS = 2_000_000  # of entries in the same column: sparse products of more equations are not made
 CROWDED = 60  # entries of a column that is kept beside the products, since it alone would fill them
 STEPS = 300  # of LSQR for one step of several: for 20,000 columns it took 80,000, or 25 s, for no better bound
+FILLS = 3.0  # products by entry of more than `SOME` equations that factors may fill up, tried by a few steps before
+PROBE, QUICK = 60, 1e-3  # steps of LSQR, and what they may leave to be a step
 LEFT = 0.1  # of the right-hand side: what a solution by products may leave
 DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 
@@ -59,16 +61,38 @@ def minimum_norm(matrix: sp.csr_array, right: Float) -> Float:
     equations a part may be left.
     """
     shared = len(np.unique(matrix.indices)) < len(matrix.indices)
-    solution = _by_products(matrix, right) if shared else None
+    solution = _by_few_steps(matrix, right) if shared else None
+    if solution is None and shared:
+        solution = _by_products(matrix, right)
     return by_iteration(matrix, right, limit=STEPS) if solution is None else solution
+
+
+def _by_few_steps(matrix: sp.csr_array, right: Float) -> Float | None:
+    """A few steps of LSQR where a factorisation of many equations may fill up; None elsewhere, and if they leave more
+    than a part, as they do unless the equations are well conditioned.
+
+    Of a ridge regression of 20, 200 and 2,000 variables the products take 0.001, 0.008 and 0.54 s; the steps 0.02 s of
+    the last, which are repeated twice.
+    """
+    count = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    if matrix.shape[0] <= SOME or count.max() > CROWDED or float(count @ count) <= FILLS * matrix.nnz:
+        return None
+    scaled, size = _scaled(matrix)
+    solution = by_iteration(scaled, right / size, limit=PROBE)
+    return solution if np.abs(right - matrix @ solution).max() <= QUICK * np.abs(right).max() else None
+
+
+def _scaled(matrix: sp.csr_array) -> tuple[sp.csr_array, Float]:
+    """Equations divided by their sizes, and these."""
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    size = np.sqrt(np.bincount(row, matrix.data**2, matrix.shape[0]))
+    size[size == 0] = 1.0
+    return sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape), size
 
 
 def _by_products(matrix: sp.csr_array, right: Float) -> Float | None:
     """The combination of equations that solves them; None if it leaves more than a part, or takes too long to find."""
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    size = np.sqrt(np.bincount(row, matrix.data**2, matrix.shape[0]))
-    size[size == 0] = 1.0
-    scaled = sp.csr_array((matrix.data / size[row], matrix.indices, matrix.indptr), shape=matrix.shape)
+    scaled, size = _scaled(matrix)
     try:
         some = matrix.shape[0] <= FEW or (matrix.shape[0] <= SOME and matrix.nnz >= FULL * np.prod(matrix.shape))
         solve = _dense(scaled) if some else _by_sparse_products(scaled)

@@ -218,7 +218,11 @@ def by_single_entries(program: ConeProgram, least: Float, most: Float) -> tuple[
 
 
 def _by_several_rows(program: ConeProgram, order: Indices, least: Float, most: Float) -> tuple[Float, Float]:
-    """Ranges where there are none, by those of other columns of a row, as the checker finds them, a little wider."""
+    """Ranges where there are none, by those of other columns of a row, as the checker finds them, a little wider.
+
+    In its order, row after row, each end by the first row that implies it: `implied_ranges` takes the closest of all
+    rows at once, which a checker that stops at the first does not have, and follows chains of 20 rows only.
+    """
     entries, right = sp.csr_array(sp.csr_array(program.transposed.T)[order]), program.b[order].tolist()
     equal, signed = program.dims.zero, _positive_rows(program.dims)[order]
     low, high = least.tolist(), most.tolist()

@@ -99,10 +99,12 @@ class Stated:
         return isinstance(self.problem.objective, cp.Maximize)
 
     def save(self, columns: Mapping[int, Indices], z: Float) -> None:
-        """Set the user's variables to a point of the program."""
+        """Set the user's variables to a point of the program, whole numbers rounded."""
         for variable, (part, kept) in self.parts.items():
             if part.id in columns:
                 values = spread(variable, kept) @ z[columns[part.id]]
+                for where in _whole(variable).values():
+                    values = np.where(where, np.round(values), values)
                 variable.save_value(values.reshape(variable.shape, order="F"))
 
     def beyond(self, typical: Mapping[int, Float]) -> Iterator[tuple[str, float]]:

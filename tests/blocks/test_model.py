@@ -42,6 +42,24 @@ def model_at(instance, tasks, scale=None):
     return fo.Model(instance, unknowns, scale)
 
 
+@given(placed())
+def test_pairs_of_a_whole_table_are_those_by_indices(at):
+    instance, tasks = at
+    pairs, by_pair = Pairs(instance), tasks[instance.eligible]
+    if pairs.single:
+        return
+    assert pairs.full == instance.eligible.all()
+    table = pairs.table(by_pair)
+    assert_array_equal(table, tasks)
+    assert_array_equal(pairs.of(tasks), by_pair)
+    assert_array_equal(pairs.of(instance.weights), instance.weights[pairs.user])
+    assert_array_equal(pairs.min(by_pair), np.where(instance.eligible, tasks, np.inf).min(axis=1))
+    by_pair += 1.0  # neither shares memory with what it was made of
+    pairs.of(tasks)[:] = -1.0
+    assert_array_equal(table, tasks)
+    assert (tasks >= 0).all()
+
+
 @given(placed(), st.floats(0.01, 100))
 def test_model_and_point_agree(at, unit):
     instance, tasks = at

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import cone_programs
 from oracle.cone_programs import drawn, written
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -181,6 +182,20 @@ def test_true_files_of_all_cones_are_proved(status, tmp_path):
 
 def test_no_changed_file_is_proved_that_is_false(tmp_path):
     assert not wrong_words(tmp_path, range(150), 4)
+
+
+# 0 where the sum of four of eight variables is at most that of the others
+EIGHT = program([("nonneg", None)], [[1] * 4 + [-1] * 4], [0], [0] * 8, [1] * 8, [0], 0.0)
+
+
+def test_the_oracle_measures_a_row_by_its_largest_term_and_not_as_the_checker_does(tmp_path):
+    for by, accepted, larger, false in ((0.9e-6, 1, 0, 0), (4e-6, 1, 1, 0), (9e-6, 0, 0, 1)):
+        data = changed(EIGHT, point=[1.0 + by, *[1.0] * 7], claims__violation=1e-6)
+        assert cone_programs.Reference(data).violation() == pytest.approx((by, by / 8), rel=1e-5)
+        assert checked(data, tmp_path).ok == accepted
+        assert (cone_programs.differs(data) > 0) == larger
+        assert bool(cone_programs.false(data)) == false
+    assert verify_programs.verdict(json.dumps(EIGHT), tmp_path / "proof.json") == ("right", "")
 
 
 def wrong_words(folder, seeds, times, kinds=()):

@@ -378,6 +378,38 @@ def test_a_ball_and_a_plane_cannot_meet() -> None:
     assert proof.infeasible and len(proof.weights) == 2 and proof.bound == -np.inf
 
 
+@pytest.mark.parametrize("size", [1e-12, 1e-8, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("cost", [0.0, 1.0])
+def test_rows_with_small_multipliers_are_named_if_they_carry_the_proof(
+    size: float, cost: float, tmp_path: Path
+) -> None:
+    x, y = variable(), cp.Variable(name="y")
+    problem = minimised(cost * x, (x >= 1).set_label("floor"), (size * x <= 0).set_label("cap"), y >= x - 5)
+    proof = fo.certify(problem)
+    assert proof.infeasible and {name for name, _ in proof.weights} == {"floor", "cap"}
+    weights = dict(proof.weights)
+    assert weights["floor"] == pytest.approx(size * weights["cap"])
+    assert "floor, cap take part" in str(fo.verify(proof.save(tmp_path / "proof.json")))
+
+
+def test_constraints_that_are_named_contradict_each_other_alone(tmp_path: Path) -> None:
+    proved = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = variable(3)
+        sizes = 10.0 ** rng.integers(-8, 3, size=6)
+        rows = [size * (rng.normal(size=3) @ x) <= size * rng.normal() for size in sizes]
+        rows += [cp.norm(x - rng.normal(size=3)) <= 0.2, cp.sum(cp.exp(x)) <= 2.0]
+        proof = fo.certify(minimised(x[0], *rows))
+        if proof.infeasible:
+            proved += 1
+            named = [name.split()[0] for name, _ in proof.weights]
+            some = [row for k, row in enumerate(rows) if f"constraints[{k}]" in named]
+            assert len(some) == len(named) and fo.certify(minimised(0, *some)).infeasible, seed
+            assert fo.verify(proof.save(tmp_path / "proof.json")).ok, seed
+    assert proved >= 6
+
+
 def test_bounds_that_are_not_needed_are_not_named() -> None:
     x = variable(2, nonneg=True)
     proof = fo.certify(minimised(x[0], x[0] >= 2, x[0] <= 1))
@@ -438,6 +470,26 @@ def test_a_ray_proves_that_there_is_no_optimum() -> None:
     proof = fo.certify(problem)
     assert proof.ok and proof.unbounded and proof.bound == -np.inf and str(proof).startswith("proved unbounded")
     assert x.value is None
+
+
+def test_a_direction_of_whole_numbers_is_said_to_be_of_the_relaxation(tmp_path: Path) -> None:
+    z, w = cp.Variable(integer=True, name="z"), cp.Variable(name="w")
+    whole = "along a direction of the relaxation, in which integer variables may have any value"
+    proof = fo.certify(minimised(z, z <= 4.5))  # the solver's feasible point is not whole
+    assert proof.unbounded and proof.relaxed and whole in str(proof)
+    assert fo.verify(proof.save(tmp_path / "proof.json")).ok
+    assert whole not in str(fo.certify(minimised(w, w <= 4.5)))
+    none = fo.certify(minimised(z - w, z >= 0.5, z <= 0.8))  # no whole number is feasible
+    assert not none.unbounded
+
+
+def test_files_follow_chains_of_ranges_as_far_as_the_checker(tmp_path: Path) -> None:
+    x = variable(60)
+    rows = [x[0] <= 1, x[0] >= 0, x[1:] <= x[:-1] + 0.1, x[1:] >= x[:-1] - 0.1]
+    problem = minimised(0.3 * x[59] + cp.sum(0.1 * x), *rows)
+    problem.solve(solver="CLARABEL")
+    proof = fo.certify(problem)
+    assert proof.ok and fo.verify(proof.save(tmp_path / "proof.json")).ok
 
 
 def test_an_optimum_that_is_far_away_is_none_at_infinity() -> None:

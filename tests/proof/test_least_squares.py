@@ -72,3 +72,31 @@ def test_many_sparse_equations_are_solved_by_their_products(monkeypatch: pytest.
     monkeypatch.setattr(least_squares, "by_iteration", None)
     found = least_squares.minimum_norm(matrix, right)
     assert_allclose(found, np.linalg.lstsq(matrix.toarray(), right)[0], atol=1e-6)
+
+
+def many_equations(condition):
+    """1,500 sparse equations of 4,500 unknowns, badly conditioned if those that half of them have alone are small."""
+    rng = np.random.default_rng(3)
+    n, each = 1500, 4
+    a = sparse.csr_array(
+        (rng.normal(size=n * each), (np.repeat(np.arange(n), each), rng.integers(0, n // 2, n * each))),
+        shape=(n, n // 2),
+    )
+    own = sparse.diags_array(np.where(np.arange(n) < n // 2, 3.0, 3.0 / condition))
+    return sparse.csr_array(sparse.hstack([a, own, own])), rng.normal(size=n)
+
+
+def test_well_conditioned_equations_are_solved_by_a_few_steps_and_others_by_products(monkeypatch):
+    found = []
+    by_products = least_squares._by_products
+    monkeypatch.setattr(least_squares, "_by_products", lambda *given: found.append(True) or by_products(*given))
+    for condition, products in ((1.0, False), (1e4, True)):
+        matrix, right = many_equations(condition)
+        found.clear()
+        solution = least_squares.minimum_norm(matrix, right)
+        assert bool(found) == products
+        assert np.abs(right - matrix @ solution).max() <= 1e-3 * np.abs(right).max()
+        again = least_squares.minimum_norm(matrix, right - matrix @ solution)
+        assert np.abs(right - matrix @ (solution + again)).max() <= 1e-5 * np.abs(right).max()
+        own = solution[-3000:]
+        assert own[:1500] == pytest.approx(own[1500:], rel=1e-9, abs=1e-12)  # of least norm: both parts are alike

@@ -103,3 +103,9 @@ def test_what_terms_do_not_nearly_cancel_is_left_as_it_is() -> None:
     y, rows = np.array([1.0, 1.0]), sparse.csr_array(np.array([[1.0, -1.0]]))
     found = cancelled(y, np.array([1e39]), rows, np.array([True]), slice(0, 2))
     assert found.tolist() == y.tolist()
+
+
+def test_a_zero_that_is_stored_leaves_multipliers_numbers() -> None:
+    y, rows = np.array([1.0, 3.0, 2.0]), sparse.csr_array((np.array([1.0, -1.0, 0.0]), [0, 1, 2], [0, 3]), shape=(1, 3))
+    found = cancelled(y, np.array([2.0 + 1e-15]), rows, np.array([True]), slice(0, 3))
+    assert found.tolist() == y.tolist()

@@ -58,6 +58,10 @@ class Curve(_OfNumbers):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
 
+    def take(self, chosen: Any) -> Curve:
+        """The terms of some users, by slice, mask or indices."""
+        return replace(self, c=self.c[chosen], factor=self.factor[chosen])
+
     def log_slopes(self, log_x: Float) -> Float:
         """Logarithms of the derivatives by x, at logarithms of x; the derivatives may overflow."""
         log_c = np.log(self.c)

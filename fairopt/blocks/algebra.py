@@ -170,11 +170,11 @@ class Objective(Block):
         >>> fo.prove(fo.Policy(Roots()), "pareto", resources=1, users=2).ok  # doctest: +SKIP
         True
         """
-        return None if self._by_expression else self.term.kind.conditions(symbols)
+        return None if self._by_expression else self.term.kind.simplest.conditions(symbols)
 
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that is better conditioned, for an objective without other terms; None for none."""
-        return None if self._by_expression else self.term.kind.solver_form(self.term.share, model)
+        return None if self._by_expression else self.term.kind.simplest.solver_form(self.term.share, model)
 
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units.
@@ -287,7 +287,7 @@ class Objective(Block):
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         """The relative gap between a bound and the value at the point, both in the units of `majorant`."""
-        gap = self.term.kind.relative_gap(bound, value, self.term.share, point)
+        gap = self.term.kind.simplest.relative_gap(bound, value, self.term.share, point)
         if gap is not None:
             return gap
         unit, _, rounding = self.units(point)
@@ -299,7 +299,7 @@ class Objective(Block):
 
         It is relative to the gain of ``best`` over zero tasks or, if that is infinite, to `unit`.
         """
-        lost = self.term.kind.loss(best, gap, self.term.share, point)
+        lost = self.term.kind.simplest.loss(best, gap, self.term.share, point)
         if lost is not None:
             return lost
         value, gain = self.value(best), self.value(best) - self.value(best.scaled(0.0))

@@ -20,21 +20,20 @@ the edge is decided up to 1e-12, since lam = (1-beta)/beta is rounded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.form import Curve, Form
+from fairopt.blocks.form import Common, Curve, Form
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Common, Kind, Linear, Power, Slopes, Spread, Term, per_weight
+from fairopt.blocks.normal_form import Kind, Linear, Power, Spread, Term, per_weight
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_fairness, log_sum_exp, log_total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.blocks.terms import Condition, OutcomeSymbols
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
@@ -208,59 +207,53 @@ class Plane(Kind):
             logs = log_fairness(s, point.weights_of(share), measure.beta)[0] + measure.lam * log_total(s)[0]
             return float((1 if measure.beta <= 1 else -1) * np.exp(logs[0]))
 
-    def majorant(self, share: Share, point: Point) -> Form | None:
+    def majorant(self, share: Share, point: Point) -> Form:
         """An upper bound on the logarithm of the measure, tight at the point (Bound 7.2)."""
-        measure = self.measure
-        level, w, q, a = point.level(share), point.weights_of(share), 1 - measure.beta, measure.threshold
+        w, level = point.weights_of(share), point.level(share)
         relative, numbers = per_weight(share, point.instance, level)
-        z = point.share(share) / (w * level)
-        total = float(w @ z)
-        extra = measure.emphasis - a
-        # log S <= log S0 - 1 + S / S0; linear curves are (S - sum of factors) in Box-Cox form, hence the constants
-        # below
-        powers = [Curve(relative, extra * w / total, 0.0, numbers)] if extra > 0 else []
-        constant = extra * (np.log(total) - 1.0 + w.sum() / total)
-        if q < 0:  # log-sum-exp >= mixture plus entropy
-            with np.errstate(divide="ignore"):
-                logs = q * np.log(z) + np.log(w)
-            pi = np.exp(logs - logs.max())  # without overflow; small parts may vanish, and count as 0
-            pi /= pi.sum()
-            some = pi > 0
-            # log P >= sum pi_j (q log z_j + log(w_j / pi_j)), and a / q < 0
-            entropy = float((pi[some] * (np.log(w[some]) - np.log(pi[some]))).sum())
-            powers.append(Curve(relative, a * pi, 1.0, numbers))
-            constant += a / q * entropy
-        else:  # log P <= log P0 - 1 + P / P0
-            p0 = float(w @ z**q)
-            powers.append(Curve(relative, a * w / p0, measure.beta, numbers))
-            constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
-        return Form(curves=tuple(powers), constant=float(constant))
+        with np.errstate(divide="ignore"):
+            log_z = np.log(point.share(share) / (w * level))
+        powers = []
+        for one in self.curves(log_z, w):
+            # tangents log S <= log S0 - 1 + S / S0 and, for beta < 1, log P <= log P0 - 1 + P / P0; for beta > 1, where
+            # a / q < 0, log-sum-exp is at least a mixture plus entropy: log P >= sum pi_j (q log z_j + log(w_j / pi_j))
+            alpha, factor = one.alpha, one.factor * one.c ** (1.0 - one.alpha)
+            if alpha > 1 and one.common is not None:
+                alpha, factor = 1.0, self.measure.threshold * one.common.parts
+            powers.append(Curve(relative, factor, alpha, numbers))
+        made, sign = Form(curves=tuple(powers)), 1 if self.measure.beta <= 1 else -1
+        return replace(made, constant=sign * self._logs(log_z, w)[0] - made.value(point))
 
     @property
     def steep_at_zero(self) -> bool:
         return 0 < self.measure.beta != 1
 
-    def slopes(self, log_z: Float, weights: Float) -> Slopes:
+    def log_unit(self, log_z: Float, weights: Float) -> float:
+        """The logarithm of ``|f|``, as curves are of the logarithm of the measure."""
+        return self._logs(log_z, weights)[0]
+
+    def curves(self, log_z: Float, weights: Float) -> tuple[Curve, ...]:
         """With ``P = sum_j w_j z_j^(1-b)`` and ``S = sum_j w_j z_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``.
 
         Its derivative by z_j is ``|f| w_j (a z_j^-b / P + (l - a) / S)``, with threshold a and emphasis l. Shares are
         divided by their means ``(P/W)^(1/(1-b))`` and ``S/W``, since P may overflow.
         """
         measure, q = self.measure, 1.0 - self.measure.beta
-        log_f, log_p, log_total = self._logs(log_z, weights)
-        each, log_w, log_weight = list[tuple[Curve, Common]](), np.log(weights), float(np.log(weights.sum()))
+        _, log_p, log_total = self._logs(log_z, weights)
+        each, log_w, log_weight = list[Curve](), np.log(weights), float(np.log(weights.sum()))
 
         def add(part: float, log_mean: float, alpha: float, parts: Float) -> None:
             # per mean: P and its slopes may overflow where their ratio is of size 1
             relative = np.full(len(weights), np.exp(-log_mean))
-            each.append((Curve(relative, part * weights / weights.sum(), alpha), Common(parts, 1.0 - alpha)))
+            factor = part * weights / weights.sum()
+            each.append(Curve(relative, factor, alpha, common=Common(parts, 1.0 - alpha)))
 
         if measure.threshold > 0:
             add(measure.threshold, (log_p - log_weight) / q, measure.beta, np.exp(log_w + q * log_z - log_p))
         extra = measure.emphasis - measure.threshold
         if extra > ROUNDING * measure.threshold:
             add(extra, log_total - log_weight, 0.0, np.exp(log_w + log_z - log_total))
-        return Slopes(log_f, tuple(each))
+        return tuple(each)
 
     def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:
         """Logarithms of |f|, P and S."""
@@ -306,7 +299,7 @@ class Plane(Kind):
 class AlphaFairPlane(Plane):
     """The measure where its optimum is that of alpha-fairness (``l = a``) or of a total (beta = 1)."""
 
-    same: Linear | Power
+    same: Power
 
     @property
     def alpha(self) -> float:
@@ -324,9 +317,6 @@ class AlphaFairPlane(Plane):
     def in_sum(self) -> Kind:
         return Plane(self.measure)
 
-    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        return self.same.conditions(symbols)
-
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """For the sum of powers ``V = (1-b) F``: ``sgn(1-b) V^(1/b)``. At b = 1, for the sum S: ``W S^lam``."""
         beta, lam = self.measure.beta, self.measure.lam
@@ -336,18 +326,6 @@ class AlphaFairPlane(Plane):
                 return float(weight * np.float64(value) ** lam), float(weight * lam * np.float64(value) ** (lam - 1.0))
             measure = np.sign(1.0 - beta) * np.float64((1.0 - beta) * value) ** (1.0 / beta)
             return float(measure), float(measure / (beta * value))
-
-    def solver_form(self, share: Share, model: Model) -> cp.Expression | None:
-        return self.same.solver_form(share, model)
-
-    def majorant(self, share: Share, point: Point) -> Form | None:
-        return self.same.majorant(share, point)
-
-    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
-        return self.same.relative_gap(bound, value, share, point)
-
-    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:
-        return self.same.loss(best, gap, share, point)
 
 
 @dataclass(frozen=True, repr=False)

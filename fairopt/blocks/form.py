@@ -14,7 +14,7 @@ shares that tie; which tie floats do not say, hence a relative ``tie``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,17 @@ class _OfNumbers:
         return shares_at(self.c, point) if self.numbers is None else self.numbers.at(point)
 
 
+class Common(NamedTuple):
+    """How a change of all users' weights or shares scales the derivatives of a curve down.
+
+    The logarithm falls by ``parts`` per change of log w with shares per weight fixed, and by ``power * parts`` per
+    change of log s.
+    """
+
+    parts: Float
+    power: float
+
+
 @dataclass(frozen=True)
 class Curve(_OfNumbers):
     """``sum_j factor_j * boxcox(c_j x_j; 1 - alpha)``: logarithm at alpha = 1, linear at 0.
@@ -46,6 +57,7 @@ class Curve(_OfNumbers):
     factor: Float
     alpha: float
     numbers: Numbers | None = None  # what it is of, if not of users; then `factor` has one entry for each
+    common: Common | None = None  # if the coefficients depend on the point
 
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
@@ -57,6 +69,10 @@ class Curve(_OfNumbers):
         """Derivatives by the shares, shape (n_users,)."""
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
+
+    def take(self, chosen: Any) -> Curve:
+        """The terms of some users, by slice, mask or indices."""
+        return replace(self, c=self.c[chosen], factor=self.factor[chosen])
 
     def log_slopes(self, log_x: Float) -> Float:
         """Logarithms of the derivatives by x, at logarithms of x; the derivatives may overflow."""

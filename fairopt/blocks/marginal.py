@@ -114,7 +114,7 @@ class PowerMarginal(Marginal):
 
     def take(self, chosen: Any) -> PowerMarginal:
         """The derivatives of some users, by slice or mask."""
-        return PowerMarginal([replace(t, c=t.c[chosen], factor=t.factor[chosen]) for t in self.terms])
+        return PowerMarginal([t.take(chosen) for t in self.terms])
 
 
 def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:

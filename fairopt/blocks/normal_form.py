@@ -18,10 +18,10 @@ Box-Cox (`fairopt.blocks.form`). The mathematics is in docs/methods/objectives.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,27 +43,6 @@ from fairopt.runtime.lazy import cp
 NETWORK_FROM = 10_000
 LARGEST = 1e6  # alpha: the rounding of a level is alpha times as much of its power, 2e-10 there
 ALLOWED = "give Linear(), Power(alpha), Ranked(weights), Order(), or a direct subclass of Kind"
-
-
-class Common(NamedTuple):
-    """How a change of all users' weights or shares scales the derivatives of a curve down.
-
-    The logarithm falls by ``parts`` per change of log w with shares per weight fixed, and by ``power * parts`` per
-    change of log s.
-    """
-
-    parts: Float
-    power: float
-
-
-class Slopes(NamedTuple):
-    """``exp(log_unit)`` times the derivatives of a sum of curves of the shares per weight, at one point.
-
-    Curves whose coefficients depend on the point have a `Common`.
-    """
-
-    log_unit: float
-    each: tuple[tuple[Curve, Common | None], ...]
 
 
 @dataclass(frozen=True)
@@ -124,21 +103,23 @@ class Kind:
         """An upper bound, tight at the point, that certificates maximise exactly; None for the tangent."""
         return None
 
-    def curve(self, share: Any, instance: Instance) -> Curve | None:
-        """The function as one power of each user's tasks, in natural units; None if it is not one."""
-        return None
-
     def marginal(self, share: Any, instance: Instance) -> Marginal | None:
         """Its derivatives by the tasks of each user, if it is a sum of one concave function per user.
 
         Of fairopt's own kinds certificates use them as they are, of users' kinds the CVXPY expression.
         """
-        curve = self.curve(share, instance)
-        return None if curve is None else PowerMarginal([curve])
-
-    def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
-        """Its derivatives at logarithms of shares per weight, in natural units; None if it is not differentiable."""
         return None
+
+    def curves(self, log_z: Float, weights: Float) -> tuple[Curve, ...] | None:
+        """Curves of shares per weight that have its derivatives at logarithms of these, over ``exp(log_unit)``.
+
+        None if it is not differentiable. Curves whose coefficients depend on the point have a `Common`.
+        """
+        return None
+
+    def log_unit(self, log_z: Float, weights: Float) -> float:
+        """The logarithm of natural units per unit of `curves`."""
+        return 0.0
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
         """Its natural derivative along changes of shares per weight z, weights w and alpha; NaN if unknown."""
@@ -180,67 +161,6 @@ class Kind:
     def fault(self, alone: bool) -> str:
         """Why this kind of fairopt's cannot be used in user-defined terms, with the fix; empty if it can."""
         return ALLOWED
-
-
-@dataclass(frozen=True)
-class Linear(Kind):
-    """The sum of the shares."""
-
-    alpha: ClassVar[float] = 0.0
-
-    @property
-    def levels_users(self) -> bool:
-        return False
-
-    def expression(self, share: Share, model: Model) -> cp.Expression:
-        return cp.sum(model.share(share))
-
-    def solver_form(self, share: Share, model: Model) -> cp.Expression:
-        """The sum in units of a level, with coefficients near 1: tolerances of solvers are absolute."""
-        return cp.sum(model.share(share)) / model.unweighted_level(share)
-
-    def value(self, share: Share, point: Point) -> float:
-        return float(point.share(share).sum())
-
-    def majorant(self, share: Share, point: Point) -> Form:
-        """The sum itself."""
-        # sum c x / level = sum of boxcox(c x / level; 1) + n, less what bases take
-        level, numbers = point.unweighted_level(share), share._numbers(point.instance)
-        base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
-        relative = numbers.per_task / level  # a sum over teams is one over users
-        ones = np.ones(point.instance.n_users)
-        return Form(curves=(Curve(relative, ones, 0.0),), constant=float(len(ones)) - base, unit=level)
-
-    def curve(self, share: Share, instance: Instance) -> Curve | None:
-        c = share._numbers(instance).per_task
-        return Curve(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
-
-    def fault(self, alone: bool) -> str:
-        return ""
-
-    def slopes(self, log_z: Float, weights: Float) -> Slopes:
-        return Slopes(0.0, ((Curve(np.ones(len(weights)), weights, 0.0), None),))
-
-    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        return _power_rate(0.0, z, w, dz, dw, d_alpha)
-
-    def log_share_slope(self, log_z: Float, weights: Float) -> float:
-        return -float(np.log(weights.sum()))
-
-    def conditions(self, symbols: OutcomeSymbols) -> Condition:
-        """The share of a task is at most its cost below the limit, and at least its cost where tasks run."""
-
-        def best(user: UserSymbols) -> Condition:
-            share, price = user.coefficient, symbols.task_price(user)
-            return all_of([any_of([user.at_limit, share <= price]), any_of([user.tasks == 0, share >= price])])
-
-        return all_of(map(best, symbols.users))
-
-    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
-        return ratio_gap(bound, value)
-
-    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
-        return _ratio_loss(self.value(share, best), self.value(share, point), gap)
 
 
 @dataclass(frozen=True)
@@ -302,20 +222,26 @@ class Power(Kind):
         curve = Curve(relative, w / w.sum(), self.alpha, numbers)
         return Form(curves=(curve,), unit=unit, shift=shift)
 
-    def curve(self, share: Share, instance: Instance) -> Curve | None:
+    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
         if not share._is_plain:
             return None
         c, w = share.coefficients(instance, levelled=True), instance.weights
-        return Curve(c / w, w, self.alpha) if c.ndim == 1 else None
+        return PowerMarginal([Curve(c / w, w, self.alpha)]) if c.ndim == 1 else None
 
     def fault(self, alone: bool) -> str:
         return "" if 0 <= self.alpha <= LARGEST else f"give an alpha from 0 to {LARGEST:g}"
 
-    def slopes(self, log_z: Float, weights: Float) -> Slopes:
-        return Slopes(0.0, ((Curve(np.ones(len(weights)), weights, self.alpha), None),))
+    def curves(self, log_z: Float, weights: Float) -> tuple[Curve, ...]:
+        return (Curve(np.ones(len(weights)), weights, self.alpha),)
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        return _power_rate(self.alpha, z, w, dz, dw, d_alpha)
+        alpha = self.alpha
+        u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
+        # d(w u(z)) = w u' dz + u dw; a user without a share has u = -inf, which counts only if its weight changes
+        out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
+        if d_alpha:  # at alpha = 1 powers become logarithms: not differentiable
+            out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
+        return out if np.isfinite(out) else np.nan
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         power, log_weight = 1.0 - self.alpha, float(np.log(weights.sum()))
@@ -355,6 +281,55 @@ class Power(Kind):
         # as parts of the power mean: 1 - e^-(gap + log of the ratio)
         lost = self.relative_gap(self.majorant(share, best).value(best), value, share, point)
         return -float(np.expm1(-gap - max(lost, 0.0)))
+
+
+@dataclass(frozen=True)
+class Linear(Power):
+    """The sum of the shares: the power at alpha = 0, in which weights cancel."""
+
+    alpha: float = field(default=0.0, init=False, repr=False)
+
+    @property
+    def levels_users(self) -> bool:
+        return False
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
+        return cp.sum(model.share(share))
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """The sum in units of a level, with coefficients near 1: tolerances of solvers are absolute."""
+        return cp.sum(model.share(share)) / model.unweighted_level(share)
+
+    def value(self, share: Share, point: Point) -> float:
+        return float(point.share(share).sum())
+
+    def majorant(self, share: Share, point: Point) -> Form:
+        """The sum itself."""
+        # sum c x / level = sum of boxcox(c x / level; 1) + n, less what bases take
+        level, numbers = point.unweighted_level(share), share._numbers(point.instance)
+        base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
+        relative = numbers.per_task / level  # a sum over teams is one over users
+        ones = np.ones(point.instance.n_users)
+        return Form(curves=(Curve(relative, ones, 0.0),), constant=float(len(ones)) - base, unit=level)
+
+    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
+        c = share._numbers(instance).per_task
+        return PowerMarginal([Curve(c, np.ones(len(c)), 0.0)]) if c.ndim == 1 else None
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition:
+        """The share of a task is at most its cost below the limit, and at least its cost where tasks run."""
+
+        def best(user: UserSymbols) -> Condition:
+            share, price = user.coefficient, symbols.task_price(user)
+            return all_of([any_of([user.at_limit, share <= price]), any_of([user.tasks == 0, share >= price])])
+
+        return all_of(map(best, symbols.users))
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
+        return ratio_gap(bound, value)
+
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
+        return _ratio_loss(self.value(share, best), self.value(share, point), gap)
 
 
 @dataclass(frozen=True)
@@ -479,9 +454,9 @@ class Spread(Kind):
         relative, numbers = per_weight(share, point.instance, point.level(share))
         return Form(curves=(Curve(relative, -w / w.sum(), 1.0 - self.power, numbers),))
 
-    def curve(self, share: Share, instance: Instance) -> Curve | None:
-        (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).curves
-        return term if term.c.ndim == 1 and share._is_plain else None
+    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
+        curves = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).curves
+        return PowerMarginal(curves) if curves[0].c.ndim == 1 and share._is_plain else None
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """Relative to the sum of powers."""
@@ -610,7 +585,7 @@ class Term:
 
     def majorant(self, point: Point) -> Form | None:
         """An upper bound, tight at the point, with the factor in its unit and shift."""
-        form = self.kind.majorant(self.share, point)
+        form = self.kind.simplest.majorant(self.share, point)
         if form is None or self.factor == 1:
             return form
         return replace(form, unit=self.factor * form.unit, shift=self.factor * form.shift)
@@ -619,16 +594,6 @@ class Term:
         """The term and its derivative, for users of this total weight, given the value of that alpha-fairness."""
         value, slope = self.kind.natural(value, weight)
         return self.factor * value, self.factor * slope
-
-
-def _power_rate(alpha: float, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-    """`Kind.rate` of alpha-fairness."""
-    u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
-    # d(w u(z)) = w u' dz + u dw; a user without a share has u = -inf, which counts only if its weight changes
-    out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
-    if d_alpha:  # at alpha = 1 powers become logarithms: not differentiable
-        out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
-    return out if np.isfinite(out) else np.nan
 
 
 def wants_mean(alpha: float, solver: str | None) -> bool:

@@ -90,19 +90,19 @@ class ActiveSet:
         """
         total = self.pairs.sum(x)
         log_z = np.log(self.c * total / self.w)
-        slopes = self.term.kind.slopes(log_z, self.w)
-        assert slopes is not None
-        logs = [np.log(self.c / self.w) + curve.log_slopes(log_z) for curve, _ in slopes.each]
+        curves = self.term.kind.curves(log_z, self.w)
+        assert curves is not None
+        logs = [np.log(self.c / self.w) + curve.log_slopes(log_z) for curve in curves]
         if self.unit is None:
             self.unit = float(np.max(logs))  # marginal utilities of alpha = 50 leave the range of floats
         n = len(total)
         marginal, own, shared, together = np.zeros(n), np.zeros(n), [], None
-        for (part, common), log in zip(slopes.each, logs, strict=True):
+        for part, log in zip(curves, logs, strict=True):
             one = np.exp(log - self.unit)
             marginal, own = marginal + one, own - part.alpha * one
-            if common is not None:
-                shared.append((one, common.parts))
-                by_level = np.outer(-common.power * one, common.parts)
+            if part.common is not None:
+                shared.append((one, part.common.parts))
+                by_level = np.outer(-part.common.power * one, part.common.parts)
                 together = by_level if together is None else together + by_level
         curve: Any
         if together is None:

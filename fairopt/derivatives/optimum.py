@@ -247,13 +247,13 @@ def log_marginal_utilities(objective: Objective, optimum: Optimum) -> tuple[Floa
         if not term.kind.is_known:
             raise _NoDerivative
         log_z = optimum.log_levels(term.share)
-        slopes = term.kind.slopes(log_z, point.weights)
-        if slopes is None:
+        curves = term.kind.curves(log_z, point.weights)
+        if curves is None:
             raise _NoDerivative
         with np.errstate(divide="ignore"):
             log_rate = np.log(optimum.rates(term.share))
-        log_unit = float(np.log(term.factor)) + slopes.log_unit
-        logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve, _ in slopes.each]
+        log_unit = float(np.log(term.factor)) + term.kind.log_unit(log_z, point.weights)
+        logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve in curves]
     return reduce(np.logaddexp, logs[1:] or logs), ranked
 
 

@@ -18,10 +18,10 @@ and tests hold them against closed forms of 60 digits (docs/exact.md, *Intervals
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.algebra import AtLeast, Objective, Tiers
@@ -36,7 +36,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact import bundles, modelling
 from fairopt.exact.allocate import explained, of_surpluses, reading_of
 from fairopt.exact.cluster import Cluster, ExactNumbers, Rows, text
-from fairopt.exact.concave import Arb, Coefficients, ConcaveProgram, Curve, LogMean, enclose, precision, relative_width
+from fairopt.exact.concave import Arb, ConcaveProgram, Curve, LogMean, enclose, precision, relative_width
 from fairopt.exact.interval import ExactBounds
 from fairopt.exact.proof import settled
 from fairopt.exact.rationals import Rational, as_fraction, as_rational, flint, required, total
@@ -61,14 +61,6 @@ from fairopt.solve.form.rising import names_at_base
 
 SMALLEST = 1e-300  # width: smaller ones underflow, as widths are floats
 EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
-
-
-class Compared(NamedTuple):
-    """What an objective compares: coefficients, base and weight of each number, by the name of its user or team."""
-
-    coefficients: Mapping[str, Coefficients]
-    base: dict[str, Any]
-    weights: dict[str, Rational]
 
 
 class PolicyProgram:
@@ -190,19 +182,19 @@ class PolicyProgram:
 
     # -- objectives
 
-    def compared(self, term: Objective) -> Compared:
-        """What a term compares."""
+    def compared(self, term: Objective) -> list[Curve]:
+        """What a term compares: the line ``w z`` of each number z per weight w."""
         cluster, share = self.cluster, share_of(term)
         numbers = ExactNumbers(cluster, share)
         stay = cluster.stays.get(text(share), set()) if is_surplus(term) else set()
-        weights = {t: w for t, w in numbers.weights.items() if t not in stay}
-        rows: dict[str, dict[int, Any]] = {t: {} for t in weights}
+        rows: dict[str, dict[int, Any]] = {t: {} for t in numbers.weights if t not in stay}
         for j, t in numbers.of_user.items():
             for s in cluster.open[j] if t not in stay else ():
                 c = ball(numbers.below[j][s], numbers.above[j][s])
                 if c != 0 and (j, s) in self.place:
-                    rows[t][self.place[j, s]] = c
-        return Compared(rows, {t: ball(*base) for t, base in numbers.base.items()}, weights)
+                    rows[t][self.place[j, s]] = c / numbers.weights[t]
+        line, weights = flint.fmpq(0), numbers.weights
+        return [Curve(weights[t], line, row, ball(*numbers.base[t]) / weights[t]) for t, row in rows.items()]
 
     def _add(self, factor: Rational, term: Objective) -> None:
         """Add a multiple of a term."""
@@ -213,46 +205,41 @@ class PolicyProgram:
         if isinstance(term, (MaxMin, Leximin, OrderedWeighted)):
             self._add_ranked(factor, term, compared)
         elif alpha == 0:
-            for t in compared.weights:
-                self._add_linear(factor, compared, t)
-        else:
-            for t, w in compared.weights.items():  # w u(z / w), as weights count users
-                row = {c: v / w for c, v in compared.coefficients[t].items()}
-                self.curves.append(Curve(factor * w, alpha, row, compared.base[t] / w))
+            for one in compared:
+                self._add_linear(factor * one.factor, one)
+        else:  # w u(z), as weights count users
+            self.curves += [one._replace(factor=factor * one.factor, alpha=alpha) for one in compared]
 
-    def _add_linear(self, factor: Any, compared: Compared, t: str) -> None:
-        for c, v in compared.coefficients[t].items():
+    def _add_linear(self, factor: Any, of: Curve) -> None:
+        for c, v in of.coefficients.items():
             self.linear[c] = self.linear.get(c, 0) + factor * v
-        self.constant -= factor * compared.base[t]
+        self.constant -= factor * of.base
 
-    def _add_ranked(self, factor: Rational, term: MaxMin | Leximin | OrderedWeighted, compared: Compared) -> None:
+    def _add_ranked(self, factor: Rational, term: MaxMin | Leximin | OrderedWeighted, compared: list[Curve]) -> None:
         """Sorted shares per weight; of leximin its first level, the smallest."""
-        names = list(compared.weights)
-        if not names:
+        n = len(compared)
+        if not n:
             return
-        v = rank_weights(term, len(names))
-        most = {
-            t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
-            for t in names
-        }
-        top = max(above(value) for value in most.values())  # a proven range for the columns t and d
-        for k in range(1, len(names) + 1):
-            step = v[k - 1] - (v[k] if k < len(names) else 0)
+        v = rank_weights(term, n)
+        most = [sum((a * self.top[c] for c, a in one.coefficients.items()), flint.fmpq(0)) for one in compared]
+        top = max(map(above, most))  # a proven range for the columns t and d
+        for k in range(1, n + 1):
+            step = v[k - 1] - (v[k] if k < n else 0)
             if step == 0:
                 continue
-            if k == len(names):  # the sum of all is linear
-                for t, w in compared.weights.items():
-                    self._add_linear(factor * step / w, compared, t)
+            if k == n:  # the sum of all is linear
+                for one in compared:
+                    self._add_linear(factor * step, one)
                 continue
             level = self._column(top)
             self.linear[level] = factor * step * k
-            for t, w in compared.weights.items():
-                # t - d_t <= z_t / w_t; of the smallest number alone t <= z_t / w_t
-                row = {c: -a / w for c, a in compared.coefficients[t].items()} | {level: flint.fmpq(1)}
+            for one in compared:
+                # t - d <= z; of the smallest number alone t <= z
+                row = {c: -a for c, a in one.coefficients.items()} | {level: flint.fmpq(1)}
                 if k > 1:
                     row[self._column(top)] = flint.fmpq(-1)
                     self.linear[len(self.top) - 1] = -factor * step
-                self.rows.append((row, -compared.base[t] / w))
+                self.rows.append((row, -one.base))
 
     def _add_measure(self, term: FairnessEfficiency) -> None:
         """``sgn(1 - beta)`` times the logarithm of the measure of fairness and efficiency."""
@@ -266,20 +253,19 @@ class PolicyProgram:
             emphasis = edge
         if beta < 0 or emphasis < edge:
             raise OutOfDomain(f"{term} is not concave, so that it has no exact bounds")
+        weights = [one.factor for one in compared]
         if q != 0:
             first = len(self.curves)
-            for t in compared.weights:
-                self.curves.append(Curve(flint.fmpq(0), beta, compared.coefficients[t], compared.base[t]))
-            parts = [flint.arb(w) ** flint.arb(beta) for w in compared.weights.values()]
-            self.mean = LogMean(edge, q, range(first, len(self.curves)), parts)
+            self.curves += [one._replace(factor=flint.fmpq(0), alpha=beta) for one in compared]
+            self.mean = LogMean(edge, q, range(first, len(self.curves)), weights)
         else:
-            self.constant = flint.arb(sum(compared.weights.values(), flint.fmpq(0))).log()
+            self.constant = flint.arb(sum(weights, flint.fmpq(0))).log()
         if emphasis > edge:  # what is left of efficiency is a logarithm of the sum of shares
             total: dict[int, Any] = {}
-            for row in compared.coefficients.values():
-                for c, a in row.items():
-                    total[c] = total.get(c, 0) + a
-            base = sum(compared.base.values(), flint.fmpq(0))
+            for one in compared:
+                for c, a in one.coefficients.items():
+                    total[c] = total.get(c, 0) + one.factor * a
+            base = sum((one.factor * one.base for one in compared), flint.fmpq(0))
             self.curves.append(Curve(emphasis - edge, flint.fmpq(1), total, base))
 
 

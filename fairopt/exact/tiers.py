@@ -58,20 +58,12 @@ def share_of(term: Objective) -> Share:
 
 def is_linear(objective: Objective) -> bool:
     """Whether an objective is a sum of shares."""
-    return all(_is_total(term) for _, term in objective.summands())
-
-
-def _is_total(term: Objective) -> bool:
-    return (
-        isinstance(term, Total)
-        or (isinstance(term, AlphaFair) and term.alpha == 0)
-        or (isinstance(term, FairnessEfficiency) and term.beta == 1)
-    )
+    return all(term.term.is_linear for _, term in objective.summands())
 
 
 def is_surplus(term: Objective) -> bool:
     """Whether a term compares what is above a base."""
-    return isinstance(term, LEVELLED) and not _is_total(term) and isinstance(term.share, Surplus)
+    return isinstance(term, LEVELLED) and not term.term.is_linear and isinstance(term.share, Surplus)
 
 
 def smallest(objective: Objective) -> tuple[Rational, Share] | None:
@@ -121,7 +113,7 @@ class Goal:
                 compared = ExactNumbers(cluster, term.share).exactly(True)
                 if compared:  # of nobody the term is 0
                     goal.ranked.append(Ranked(factor, rank_weights(term, len(compared)), compared))
-            elif _is_total(term):
+            elif term.term.is_linear:
                 for one in ExactNumbers(cluster, share_of(term)).exactly(False).values():
                     goal.constant -= factor * one.base
                     for pair, v in one.row.items():

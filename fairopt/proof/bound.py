@@ -140,26 +140,23 @@ def rounded_up_sum(parts: Float, constant: float) -> float:
     return float(parts.sum() + constant + TERM_ROUNDING * (np.abs(parts).sum() + abs(constant)))
 
 
-def best_response(
-    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, near: Float | None = None
-) -> Float:
+def best_response(cost: Float, curves: Sequence[Curve], low: Float, high: Float, near: Float | None = None) -> Float:
     """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above.
 
     Lines are without the constant of Box-Cox: beside a tiny total it has no digits of it.
     Several curves have no closed form: tangents beside a point found by Newton's method, from ``near``, bound them.
     """
-    curved = []
-    for c, factor, alpha in terms:
-        if alpha == 0:  # a line is part of the cost; what cancels there is rounded down, so that the gain is not
-            cost = cost - factor * c - TERM_ROUNDING * (np.abs(cost) + np.abs(factor * c))
-        elif np.any(factor != 0):
-            curved.append(Curve(c, factor, alpha))
+    curved = [one for one in curves if one.alpha and np.any(one.factor != 0)]
+    for one in curves:
+        if one.alpha == 0:  # a line is part of the cost; what cancels there is rounded down, so that the gain is not
+            line = one.factor * one.c
+            cost = cost - line - TERM_ROUNDING * (np.abs(cost) + np.abs(line))
     if not curved:
         return -cost * np.where(cost < 0, high, low)
     high = np.where(high > 0, high, 1e-300)  # a user without room has a logarithm too
     if len(curved) == 1:
-        ((c, factor, alpha),) = [(one.c, one.factor, one.alpha) for one in curved]
-        most = factor * gain_of_power(cost / (factor * c), alpha, c * low, c * high).most
+        c, factor = curved[0].c, curved[0].factor
+        most = factor * gain_of_power(cost / (factor * c), curved[0].alpha, c * low, c * high).most
         return np.where(factor == 0, -cost * np.where(cost < 0, high, low), most)
 
     def slope(x: Float) -> Float:
@@ -203,7 +200,7 @@ def smallest_level(cost: Float, right: float, low: Float) -> tuple[float, Bool]:
 
 @np.errstate(all="ignore")  # no limit is enough for anything
 def along_hull(
-    costs: Float, use: Float, curves: Sequence[tuple[Float, Float, float]], most: Float, wanted: Float | None
+    costs: Float, use: Float, curves: Sequence[Curve], most: Float, wanted: Float | None
 ) -> tuple[Float, Float]:
     """Users' marginal costs where limits are just enough, and the multipliers of limits there, both (n_users,).
 
@@ -218,7 +215,7 @@ def along_hull(
     used, wants, bound, known = use[at, here], wanted, most, curves
     for _ in range(costs.shape[1]):
         z = 1.0 / used  # what the limit is enough for on this server, and the marginal utility of that
-        enough = sum((f * c * (c * z) ** -alpha for c, f, alpha in known), np.zeros(len(at)))
+        enough = sum((one.c * one.slopes(one.c * z) for one in known), np.zeros(len(at)))
         if wants is not None:
             enough[wants > z * (1 + ROUNDING)] = np.inf
         moves = np.flatnonzero((enough > marginal[at]) & (bound * used > 1.0))
@@ -241,7 +238,7 @@ def along_hull(
         at = at[passed]
         here, used = there[passed], use[at, there[passed]]
         wants, bound = None if wanted is None else wanted[at], most[at]
-        known = [(c[at], f[at], alpha) for c, f, alpha in curves]
+        known = [one.take(at) for one in curves]
     # rounding might lower it below the cheapest server, where the bound does not hold
     marginal = np.maximum(marginal, least)
     multipliers = np.zeros(len(marginal))

@@ -22,7 +22,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, further_multipliers
+from fairopt.proof.dual import Dual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
@@ -31,7 +32,7 @@ SINGULAR = 1e-9  # relative: smaller singular values are rounding, and their dir
 
 
 @np.errstate(all="ignore")  # tasks that prices do not bound
-def determined(bounds: NumberBounds, duals: Iterable[NumberDual], tasks: Float) -> tuple[Bool, Bool]:
+def determined(bounds: NumberBounds, duals: Iterable[Dual], tasks: Float) -> tuple[Bool, Bool]:
     """The pairs whose tasks and the users whose shares are the only ones, to 1e-6 of an equal part of their number."""
     known = _Known(bounds, tasks)
     for dual in duals:
@@ -63,7 +64,9 @@ class _Known:
         self.of_pairs = np.full(len(tasks), np.inf)
         self.of_users = np.where(program.most <= program.low, 0.0, np.inf)
         self.of_rows = np.full(len(program.usable_rows), np.inf)
-        self.of_further = [np.full(len(one.rows), 0.0 if one.rows.equal else np.inf) for one in program.rows.further]
+        self.of_further = {
+            id(one.rows): np.full(len(one.rows), 0.0 if one.rows.equal else np.inf) for one in program.rows.further
+        }
 
     @property
     def open(self) -> Bool:
@@ -84,11 +87,10 @@ class _Known:
         """The users whose shares are determined."""
         return self.of_shares <= GAP_TOLERANCE * self.equal[self.team]
 
-    def learn(self, dual: NumberDual) -> None:
+    def learn(self, dual: Dual) -> None:
         """What the slack of a bound by prices allows."""
         bounds, program, pairs = self.bounds, self.program, self.bounds.pairs
-        prices = np.maximum(dual.of_numbers, 0.0)
-        costs = bounds.costs(dual)
+        prices, costs = dual.of_numbers, bounds.costs(dual)
         slack = max(bounds.value(dual, costs) - float(prices @ self.numbers), 0.0)  # V is rounded up
         paid, reduced = prices[bounds.number] * bounds.c, costs.reduced
         least = pairs.min(reduced)
@@ -99,8 +101,8 @@ class _Known:
         clear = np.abs(of_bound) > NOISE * pairs.min(paid)
         self.of_users = np.fmin(self.of_users, np.where(clear, slack / np.abs(of_bound), np.inf))
         self.of_rows = np.fmin(self.of_rows, slack / np.maximum(dual.prices, 0.0))
-        for k, (_, values) in enumerate(further_multipliers(program, dual)):
-            self.of_further[k] = np.fmin(self.of_further[k], slack / np.abs(values))
+        for one, values in dual.rows:
+            self.of_further[id(one.rows)] = np.fmin(self.of_further[id(one.rows)], slack / np.abs(values))
 
     def add_only_open(self) -> None:
         """Bound users that are the only ones of a number whose shares are open, and pairs that are of a user."""
@@ -130,9 +132,9 @@ class _Known:
             (self.of_users + pairs.sum(elsewhere))[users],
             self.of_rows + program.rows.load(elsewhere),
         ]
-        for one, of_rows in zip(program.rows.further, self.of_further, strict=True):
+        for one in program.rows.further:
             tables.append(one.rows.per_task[:, place].toarray())
-            known.append(of_rows + abs(one.rows.per_task) @ elsewhere)
+            known.append(self.of_further[id(one.rows)] + abs(one.rows.per_task) @ elsewhere)
         right = np.concatenate(known)
         kept = np.isfinite(right)
         table, right = np.vstack(tables)[kept] * self.unit[place], right[kept]

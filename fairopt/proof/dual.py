@@ -15,7 +15,7 @@ multiples of a stored ``unit``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.proof.entries import Named, price_rows, priced
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.solve.form.program import Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -39,6 +39,10 @@ class Dual:
     ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``rows`` are of constraints and of bounds on
     tasks; ``kept`` of levels of objectives. ``mixtures`` are of the objective's ranked terms, ``of_kept`` of those of
     each kept level, and ``at`` the levels of tangents.
+
+    ``fixed`` are the users, or numbers, that the multipliers fix at a level of leximin; prices of numbers are then its
+    only mixture. By a cone program ``in_cone`` is a point near the dual cone of further constraints, in place of rows,
+    and ``sizes`` are those of the variables that CVXPY added to them (`ConicConditions`).
     """
 
     prices: Float
@@ -48,6 +52,14 @@ class Dual:
     mixtures: Sequence[Float] = ()
     of_kept: Sequence[Sequence[Float]] = ()
     at: Sequence[Float] = ()
+    fixed: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    in_cone: Float | None = None
+    sizes: Float | None = None
+
+    @property
+    def of_numbers(self) -> Float:
+        """Prices of the numbers of a leximin, shape (n_numbers,), at least 0."""
+        return np.maximum(self.mixtures[0], 0.0)
 
     def times(self, factor: float) -> Dual:
         """All multipliers times a factor."""

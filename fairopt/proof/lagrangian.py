@@ -22,7 +22,7 @@ value of 0 a small bound proves nothing, hence ``forced`` (Proposition 7.17).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -326,21 +326,21 @@ class Lagrangian:
         return self._of_reference[id(c)][1]
 
     def _parts(self, factor: float) -> tuple[list[Curve], list[Sorted], float]:
-        """Curves, ranked terms, and the constant without those of lines, which it cancels."""
+        """Curves per unit, ranked terms, and the constant without those of lines, which it cancels."""
         forms = [self.majorant, *(Form().plus(extra, factor * times) for extra, times in self.multipliers.extra)]
         powers = [p for form in forms for p in form.curves]
         ranked = [r for form in forms for r in form.ranked if r.factor > 0]
         constant = sum(form.constant_beside_lines for form in forms)
         if self.reference is not None:  # linear terms enter pair by pair
             powers = [p for p in powers if p.alpha]
-        return powers, ranked, constant
+        return self._in_units(powers), ranked, constant
 
-    def _slopes(self, powers: Sequence[Curve]) -> Float:
-        out = np.zeros(len(self.at))
-        for p in powers:
-            c = self._per_unit(p.c)
-            out = out + p.slopes(c * self.at) * c
-        return out
+    def _in_units(self, curves: Sequence[Curve]) -> list[Curve]:
+        """Curves of users' variables."""
+        return [*curves] if self.reference is None else [replace(p, c=self._per_unit(p.c)) for p in curves]
+
+    def _slopes(self, curves: Sequence[Curve]) -> Float:
+        return sum((p.slopes(p.c * self.at) * p.c for p in curves), np.zeros(len(self.at)))
 
     @cached_property
     def of_smallest(self) -> Smallest | None:
@@ -379,7 +379,7 @@ class Lagrangian:
             return None
         # at a bound of its tasks a user's marginal utility may differ from its cost
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
-        slopes = self._slopes(self.majorant.curves)
+        slopes = self._slopes(self._in_units(self.majorant.curves))
         if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
             return self._linear_factor(slopes)
         cost = float((self.at * self.cost)[inside].sum())
@@ -398,10 +398,9 @@ class Lagrangian:
 
     def levels(self, factor: float) -> Float:
         """The maximising values ``c_j x_j`` of the majorant's only term, shape (n_users,)."""
-        (term,) = self.majorant.curves
-        c = self._per_unit(term.c)
-        price = factor * self.cost / (term.factor * c)  # of a unit of z: factor u'(z) c = t k
-        return level_at(price, term.alpha, c * self.low, c * self.high)
+        (term,) = self._in_units(self.majorant.curves)
+        price = factor * self.cost / (term.factor * term.c)  # of a unit of z: factor u'(z) c = t k
+        return level_at(price, term.alpha, term.c * self.low, term.c * self.high)
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
@@ -426,7 +425,6 @@ class Lagrangian:
         """
         if self.reference is None:
             return factor * self.cost, 0.0
-        curves = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         pairs, eligible, (n, servers) = self.pairs, self.program.instance.eligible, self.reference.shape
         ends, out, right, step = np.append(pairs.first, len(pairs)), np.empty(n), 0.0, max(CHUNK // servers, 1)
         for start in range(0, n, step):
@@ -450,8 +448,8 @@ class Lagrangian:
                 table[eligible[users]] = cost
             use = 1.0 / (self.reference[users] * self.program.high[users, None])  # the part of a limit, by a unit
             at_least = None if wanted is None else wanted[users]
-            of_users = [(c[users], f[users], alpha) for c, f, alpha in curves]
-            out[users], multipliers = along_hull(table, use, of_users, self.high[users], at_least)
+            wants = [p.take(users) for p in powers]
+            out[users], multipliers = along_hull(table, use, wants, self.high[users], at_least)
             right += float(multipliers.sum()) * (1.0 + TERM_ROUNDING)
         return out - TERM_ROUNDING * np.abs(out), right
 
@@ -462,7 +460,6 @@ class Lagrangian:
             return self.of_smallest.top, [self.of_smallest.mixture]
         cost, of_limits = self._costs(factor, powers, self.at if ranked else None)
         right_side = factor * self.right_side
-        terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
 
         def top(mixtures: Sequence[Float]) -> float:
             total = size = 0.0
@@ -472,7 +469,7 @@ class Lagrangian:
                 for r, theta in zip(ranked, mixtures, strict=True):
                     worth = theta[users] * self._per_unit(r.c)[users]
                     left = left - worth - TERM_ROUNDING * (np.abs(left) + worth)
-                some = [(c[users], f[users], alpha) for c, f, alpha in terms]
+                some = [p.take(users) for p in powers]
                 gains = best_response(left, some, self.low[users], self.high[users], self.at[users])
                 total, size = total + float(gains.sum()), size + float(np.abs(gains).sum())
             return total + rounded_up_sum(np.array([constant, right_side, of_limits]), TERM_ROUNDING * size)

@@ -24,7 +24,7 @@ that is too much, levels are solved in fractions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,9 +32,10 @@ import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.proof.conic import CANCELLED, ConicConditions
+from fairopt.proof.dual import Dual
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.proposal import MOVED
-from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY, VIOLATION_TOLERANCE
@@ -53,20 +54,6 @@ DECIDED = 500  # pairs times levels up to which the worst case counts: exact pro
 TRACE = 1e-7  # the part of a user's level on a pair that is neglected
 
 
-@dataclass(frozen=True)
-class LevelDual:
-    """The dual solution of a level of leximin: prices that fix some ``users`` (indices) at it.
-
-    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
-    further constraints, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
-    """
-
-    users: Indices
-    prices: Float
-    dual: Float | None = None
-    sizes: Float | None = None
-
-
 class LevelCosts(NamedTuple):
     """A level's dual solution evaluated at the point.
 
@@ -77,7 +64,7 @@ class LevelCosts(NamedTuple):
     is the size of a cost's terms, which may cancel under further constraints.
     """
 
-    solution: LevelDual
+    solution: Dual
     further: bool
     pair_cost: Float
     cost: Float
@@ -92,7 +79,7 @@ class LevelCosts(NamedTuple):
 
 
 def judge_levels(
-    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
+    program: Program, duals: Sequence[Dual], further: ConicConditions | None, tasks: Float
 ) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
     levels = LevelsAtPrices(program, further, tasks)
@@ -117,36 +104,36 @@ def judge_levels(
 
 
 def self_contained_duals(
-    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
-) -> list[LevelDual]:
+    program: Program, duals: Sequence[Dual], further: ConicConditions | None, tasks: Float
+) -> list[Dual]:
     """Dual solutions that need no earlier ones: multiples of the prices of earlier levels are added."""
-    levels, out = LevelsAtPrices(program, further, tasks), list[LevelDual]()
+    levels, out = LevelsAtPrices(program, further, tasks), list[Dual]()
     for solution in duals:
         check()
         c = levels.evaluate(solution)
         levels.judged.append(c)
-        prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.dual
+        prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.in_cone
         for times, earlier in zip(c.multiples, out, strict=True):
             prices = prices + times * earlier.prices
-            if earlier.dual is not None and times > 0:
-                dual = times * earlier.dual + (0.0 if dual is None else dual)
-        out.append(replace(c.solution, prices=prices, dual=dual))
+            if earlier.in_cone is not None and times > 0:
+                dual = times * earlier.in_cone + (0.0 if dual is None else dual)
+        out.append(replace(c.solution, prices=prices, in_cone=dual))
     return out
 
 
-def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, solution: LevelDual) -> float:
+def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, solution: Dual) -> float:
     """A bound on the relative rise of a level's users, by its prices alone; infinite if there is none."""
     levels = LevelsAtPrices(program, further, tasks)
     c = levels.evaluate(solution)
-    costs = (np.maximum(c.cost, 0.0) * c.floors)[solution.users].sum()
+    costs = (np.maximum(c.cost, 0.0) * c.floors)[solution.fixed].sum()
     return float(c.slack / costs) if costs > 0 and c.slack == c.slack else np.inf
 
 
-def further_charges(further: ConicConditions | None, solution: LevelDual) -> Multipliers | None:
+def further_charges(further: ConicConditions | None, solution: Dual) -> Multipliers | None:
     """The multipliers of further constraints in a level's dual solution; None if there are none."""
-    if further is None or solution.dual is None or solution.sizes is None:
+    if further is None or solution.in_cone is None or solution.sizes is None:
         return None
-    return further.charges(solution.dual, solution.sizes, len(solution.prices))
+    return further.charges(solution.in_cone, solution.sizes, len(solution.prices))
 
 
 class LevelsAtPrices:
@@ -189,7 +176,7 @@ class LevelsAtPrices:
         self.fixed_at, self.to_level = np.full(len(self.low), -1), np.zeros(len(self.low))
         self.given_lower = np.zeros(len(self.low), dtype=bool)
 
-    def judge(self, duals: Sequence[LevelDual]) -> tuple[float, tuple[float, ...]]:
+    def judge(self, duals: Sequence[Dual]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
         values = self.values
         excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
@@ -198,7 +185,7 @@ class LevelsAtPrices:
         for solution in duals:  # in the order in which users were fixed
             check()
             c = self.evaluate(solution)
-            mine = c.solution.users
+            mine = c.solution.fixed
             slack = c.slack + np.where(c.cost * c.floors <= FEW_ROUNDINGS * c.rounding, c.rounding, 0.0)
             rise = np.maximum((c.floors + slack / c.cost) / values - 1.0, 0.0)
             rise = np.where(
@@ -246,7 +233,7 @@ class LevelsAtPrices:
         out, of_limits = list[float](), [0.0]
         for c, is_level in self.steps(most_rise <= GAP_TOLERANCE, worst_case and self.further is None):
             check()
-            mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
+            mine, costs = c.solution.fixed, np.maximum(c.cost, 0.0)
             need, used = rounded * usable + taken - left, needs @ np.where(fixed[user], 0.0, tasks)
             over = np.maximum(self.passed_on(need, used == 0, len(out) + 1) if worst_case else need, 0.0)
             part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
@@ -288,7 +275,7 @@ class LevelsAtPrices:
         if they are taken ``one_by_one``.
         """
         for c in self.judged:
-            at_limit[c.solution.users[self.values[c.solution.users] >= c.level * (1 - ABOVE)]] = False
+            at_limit[c.solution.fixed[self.values[c.solution.fixed] >= c.level * (1 - ABOVE)]] = False
         users = np.flatnonzero(at_limit)
         users = users[np.argsort(self.values[users], kind="stable")]
         values, p, n = self.values[users], np.zeros(len(self.user)), np.zeros(len(self.values))
@@ -296,7 +283,7 @@ class LevelsAtPrices:
         ends = [*np.searchsorted(values, [c.level for c in self.judged]).tolist(), len(users)]
         for k, end in enumerate(ends):
             for stop in range(start + 1, end + 1) if one_by_one else {start, end} - {start}:
-                of_limits = LevelDual(users[start:stop], np.zeros(len(self.used)))
+                of_limits = Dual(np.zeros(len(self.used)), fixed=users[start:stop])
                 yield LevelCosts(of_limits, False, p, n, p, p > 0, 0.0, 0.0, values[stop - 1], n, p, ()), False
                 start = stop
             if k < len(self.judged):
@@ -409,13 +396,13 @@ class LevelsAtPrices:
         earlier = lower & (c.cost > 0)
         if not c.further or not earlier.any():
             return 0.0
-        mine = c.solution.users
+        mine = c.solution.fixed
         self.given_lower[mine] = self.further is not None and self.further.curved
         at_level = mine[self.values[mine] >= c.level * (1 - ABOVE)]
         cost = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(cost / (c.cost * self.values)[at_level], initial=0.0))
 
-    def evaluate(self, solution: LevelDual, tie: float | None = None) -> LevelCosts:
+    def evaluate(self, solution: Dual, tie: float | None = None) -> LevelCosts:
         """The costs of users' levels at a level's dual solution, with the earlier ones that close pairs."""
         program, pairs, prices = self.program, self.pairs, np.maximum(solution.prices, 0.0)
         further = further_charges(self.further, solution)
@@ -426,8 +413,8 @@ class LevelsAtPrices:
         terms = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant_size)  # may cancel
         exact = False
         curved = self.further if self.further is not None and self.further.curved else None
-        if curved and solution.dual is not None and solution.sizes is not None:
-            given = solution.dual, solution.sizes, prices, pairs.loads, program.usable_rows
+        if curved and solution.in_cone is not None and solution.sizes is not None:
+            given = solution.in_cone, solution.sizes, prices, pairs.loads, program.usable_rows
             pair_cost, value = curved.exact_charges(*given)
             exact, terms = True, 0.0  # each sum is rounded once
         pair_cost = np.where(program.zero_pairs, np.inf, pair_cost / self.per_task)
@@ -436,8 +423,8 @@ class LevelsAtPrices:
             closed |= earlier.reduced_cost > 0
         cost = pairs.min(np.where(closed, np.inf, pair_cost))
         cost = np.where(np.isinf(cost), pairs.min(pair_cost), cost)  # or all pairs of a user are closed
-        mine = self.values[solution.users]  # the highest level above a lower bound
-        level = float(mine[mine > self.low[solution.users] * (1 + ABOVE)].max(initial=0.0))
+        mine = self.values[solution.fixed]  # the highest level above a lower bound
+        level = float(mine[mine > self.low[solution.fixed] * (1 + ABOVE)].max(initial=0.0))
         # at least the previous one: pairs are closed only while the floors of earlier levels are kept
         level = max(level, self.judged[-1].level if self.judged else 0.0)
         floors = np.minimum(self.values, np.maximum(self.low, level))
@@ -493,7 +480,7 @@ class LevelsAtPrices:
 
     def at_proved_level(self, c: LevelCosts, rise: Float) -> Bool:
         """Users at the level of others whom the same prices provably fix: all of them need the same full resources."""
-        mine, values = c.solution.users, self.values
+        mine, values = c.solution.fixed, self.values
         proved = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
         level = float(values[proved].max()) if len(proved) else np.nan  # NaN compares as false
         return np.abs(values - level) <= GAP_TOLERANCE * level

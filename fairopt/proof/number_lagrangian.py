@@ -118,7 +118,7 @@ class NumbersLagrangian(Lagrangian):
                 parts.append(self._gains(term, numbers, price))
             if numbers.base is not None:
                 parts.append(-price * numbers.base)
-        parts.append(best_response(self.pairs.min(cost), [(c.c, c.factor, c.alpha) for c in own], self.low, self.high))
+        parts.append(best_response(self.pairs.min(cost), own, self.low, self.high))
         return rounded_up_sum(np.concatenate(parts), constant)
 
     def _gains(self, curve: Curve, numbers: Numbers, price: Float) -> Float:

@@ -23,51 +23,23 @@ levels above the first are the largest given the lower ones as returned, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fairopt.proof.bound import rounded_up_sum
+from fairopt.proof.dual import Dual
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
-from fairopt.solve.form.program_rows import BlockRows
 
 COST_TIE = 1e-12  # relative: costs that differ by less may be equal, since solvers' prices are rounded
 ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
-
-
-@dataclass(frozen=True)
-class NumberDual:
-    """The dual solution of a level: prices that fix some ``numbers`` (indices) at it.
-
-    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``of_numbers`` (n_numbers,) are the prices of
-    the numbers, and ``further`` the multipliers of `ProgramRows.further`, one after the other.
-    """
-
-    numbers: Indices
-    prices: Float
-    of_numbers: Float
-    further: Float
-
-
-def n_further(program: Program) -> int:
-    """How many further rows a program has."""
-    return sum(len(one.rows) for one in program.rows.further)
-
-
-def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[BlockRows, Float]]:
-    """The multipliers of a program's further rows, constraint by constraint."""
-    at = 0
-    for one in program.rows.further:
-        yield one, one.rows.valid(dual.further[at : at + len(one.rows)])
-        at += len(one.rows)
 
 
 class Costs(NamedTuple):
@@ -158,18 +130,18 @@ class NumberBounds:
             before += len(one.rows)
         return ByRows(most - base, multiplier, place, alone)
 
-    def charges(self, dual: NumberDual) -> Multipliers:
+    def charges(self, dual: Dual) -> Multipliers:
         """A level's multipliers of capacities and further rows."""
         charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
-        for one, values in further_multipliers(self.program, dual):
+        for one, values in dual.rows:
             if values.any():
                 charged.charge_rows(one.rows, values)
         return charged
 
-    def costs(self, dual: NumberDual) -> Costs:
+    def costs(self, dual: Dual) -> Costs:
         """Costs of tasks at a level's prices."""
         charged = self.charges(dual)
-        cost, paid = self.program.rows.cost(charged.prices), np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        cost, paid = self.program.rows.cost(charged.prices), dual.of_numbers[self.number] * self.c
         size = cost + paid
         if charged.size is not None:
             size = size + charged.size
@@ -243,14 +215,14 @@ class NumberBounds:
         np.minimum.at(out, self.number, np.where(self.c > 0, of_pair, np.inf))
         return out
 
-    def value(self, dual: NumberDual, costs: Costs) -> float:
+    def value(self, dual: Dual, costs: Costs) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""
         program, charged, gain = self.program, costs.charged, -self.pairs.min(costs.reduced)
         # of each user the largest total where a task gains, its lower bound where it costs
         parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
         limit, constant = float(charged.prices @ program.usable_rows), charged.constant
         if self.numbers.base is not None:
-            parts = np.concatenate([parts, -np.maximum(dual.of_numbers, 0.0) * self.numbers.base])
+            parts = np.concatenate([parts, -dual.of_numbers * self.numbers.base])
         rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
         return rounded_up_sum(parts, limit + constant + rounding)
 
@@ -260,7 +232,7 @@ class NumberBounds:
         return float((z / self.numbers.weights)[above].max()) if len(above) else np.nan
 
 
-def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
+def bottleneck_duals(program: Program, tasks: Float) -> list[Dual]:
     """Dual solutions of a leximin of users on one pool whose levels are fixed by full resources."""
     bounds, loads = NumberBounds(program), program.pairs.loads
     per = np.divide(loads, bounds.c, out=np.zeros(loads.shape), where=bounds.c > 0)
@@ -274,20 +246,18 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
     # who is at a lower bound above the level of a resource leaves it to the others
     by_level = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
-    duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
+    duals, settled = list[Dual](), np.zeros(len(levels), dtype=bool)
     for level, i in sorted(by_level):
         mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level) - rounding) & ~settled
         if mine.any():
             prices = (np.arange(len(program.usable)) == i).astype(float)
-            duals.append(NumberDual(np.flatnonzero(mine), prices, per[i], np.zeros(n_further(program))))
+            duals.append(Dual(prices, mixtures=[per[i]], fixed=np.flatnonzero(mine)))
             settled |= mine
     return duals
 
 
 @np.errstate(all="ignore")  # zero prices are expected
-def judge_number_levels(
-    program: Program, duals: Sequence[NumberDual], tasks: Float
-) -> tuple[float, tuple[float, ...], str]:
+def judge_number_levels(program: Program, duals: Sequence[Dual], tasks: Float) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level, the gap of each, and what these assume."""
     bounds = NumberBounds(program)
     z, w = bounds.at(tasks), bounds.numbers.weights
@@ -299,13 +269,13 @@ def judge_number_levels(
     levels, by_prices = np.zeros(max(len(duals), 1)), np.full(len(z), np.inf)
     is_open = np.ones(len(program.pairs), dtype=bool)
     for k, dual in enumerate(duals):  # in the order in which numbers were fixed
-        mine, pi, costs = dual.numbers, np.maximum(dual.of_numbers, 0.0), bounds.costs(dual)
+        mine, pi, costs = dual.fixed, dual.of_numbers, bounds.costs(dual)
         levels[k] = level = float((z / w)[mine].min(initial=np.inf))
         floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
         terms = pi * floors
         slack = bounds.value(dual, costs) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
-        if (rise > GAP_TOLERANCE * unit)[mine].any() and not dual.further.any():
+        if (rise > GAP_TOLERANCE * unit)[mine].any() and not any(y.any() for _, y in dual.rows):
             # at the level of proved numbers, perhaps what a negligible part of a needed capacity would pay
             level_of_proved = bounds.highest_level(mine[rise[mine] <= GAP_TOLERANCE * unit[mine]], z)
             near = np.abs(z / w - level_of_proved) <= GAP_TOLERANCE * level_of_proved

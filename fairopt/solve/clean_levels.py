@@ -25,8 +25,9 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.proof.conic import ConicConditions
+from fairopt.proof.dual import Dual
 from fairopt.proof.least_squares import DENSE, by_iteration
-from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, LevelsAtPrices
+from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelsAtPrices
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import TINY
@@ -35,9 +36,7 @@ from fairopt.solve.form.program import Program
 LEFT = 1e-8  # relative slack of a level that a solver may leave; a larger one is a gap, and no noise
 
 
-def raised_to_bounds(
-    program: Program, further: ConicConditions | None, duals: Sequence[LevelDual], tasks: Float
-) -> Float:
+def raised_to_bounds(program: Program, further: ConicConditions | None, duals: Sequence[Dual], tasks: Float) -> Float:
     """Tasks with levels raised to their bounds by a solver's slack, at the cost of users of later levels.
 
     Under curved conditions later levels move by the square root of that slack.
@@ -49,8 +48,8 @@ def raised_to_bounds(
     for level_dual in duals:
         c, values = levels.evaluate(level_dual, TIE), levels.values
         levels.judged.append(c)
-        later[level_dual.users] = False
-        mine = level_dual.users[np.abs(values[level_dual.users] - c.level) <= LEFT * c.level]
+        later[level_dual.fixed] = False
+        mine = level_dual.fixed[np.abs(values[level_dual.fixed] - c.level) <= LEFT * c.level]
         costs = np.maximum(c.cost[mine], 0.0)
         bound = max(c.level, float((c.slack + (costs * c.floors[mine]).sum()) / costs.sum())) if costs.any() else 0.0
         if not bound <= c.level * (1 + LEFT):
@@ -71,9 +70,7 @@ def raised_to_bounds(
 
 
 @np.errstate(all="ignore")  # prices beyond the range of floats are left as they are
-def without_noise(
-    program: Program, further: ConicConditions | None, duals: Sequence[LevelDual], tasks: Float
-) -> list[LevelDual]:
+def without_noise(program: Program, further: ConicConditions | None, duals: Sequence[Dual], tasks: Float) -> list[Dual]:
     """Duals of levels in which costs that should be equal are equal to rounding, if later levels depend on it."""
     levels = LevelsAtPrices(program, further, tasks)
     for level_dual in duals:
@@ -107,7 +104,7 @@ def _depends_on_noise(levels: LevelsAtPrices, c: LevelCosts) -> bool:
     return bool(above.any() and (nearly.any() or (used & above[levels.user] & paid).any()))
 
 
-def _polished(levels: LevelsAtPrices, c: LevelCosts) -> LevelDual:
+def _polished(levels: LevelsAtPrices, c: LevelCosts) -> Dual:
     """The dual of a level at nearby prices, at which each user's costs are equal at all pairs near its cheapest.
 
     Costs of users of later levels become zero. Costs that differ by a solver's noise become equal to rounding; larger
@@ -120,10 +117,10 @@ def _polished(levels: LevelsAtPrices, c: LevelCosts) -> LevelDual:
     value = multipliers[rows] * levels.program.usable_rows[rows]  # costs may cancel under other conditions
     multipliers[rows[value <= (TIE * float(np.abs(c.cost) @ c.floors) if c.further else np.inf)]] = 0.0
     to_others = sp.csr_array((0, len(multipliers)))
-    if further is not None and level_dual.dual is not None:
-        slopes, on_others = further.slopes(level_dual.dual)
+    if further is not None and level_dual.in_cone is not None:
+        slopes, on_others = further.slopes(level_dual.in_cone)
         to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(multipliers))), on_others]))
-        active = np.bincount(further.cone_of_row, level_dual.dual != 0, slopes.shape[1]) > 0
+        active = np.bincount(further.cone_of_row, level_dual.in_cone != 0, slopes.shape[1]) > 0
         multipliers = np.concatenate([multipliers, active])  # factors of each cone's multipliers
         by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
     some = np.flatnonzero(multipliers)  # a price of 0 stays 0: changes are in parts
@@ -146,8 +143,8 @@ def _polished(levels: LevelsAtPrices, c: LevelCosts) -> LevelDual:
         change = by_iteration(error, np.asarray(error.sum(axis=1), dtype=float), 20)
     multipliers[some] *= 1.0 - change
     n_rows = len(level_dual.prices)
-    if further is None or level_dual.dual is None:
+    if further is None or level_dual.in_cone is None:
         return replace(level_dual, prices=multipliers)
     return replace(
-        level_dual, prices=multipliers[:n_rows], dual=level_dual.dual * multipliers[n_rows:][further.cone_of_row]
+        level_dual, prices=multipliers[:n_rows], in_cone=level_dual.in_cone * multipliers[n_rows:][further.cone_of_row]
     )

@@ -69,8 +69,9 @@ def value(objective: fo.Objective, shares: np.ndarray, weights: np.ndarray = WEI
 
 @pytest.mark.parametrize("objective", SMOOTH, ids=repr)
 def test_slopes_are_the_derivatives_of_the_value_by_shares(objective: fo.Objective) -> None:
-    found = objective.term.kind.slopes(np.log(Z), WEIGHTS)
-    slopes = sum(np.exp(found.log_unit + curve.log_slopes(np.log(Z))) for curve, _ in found.each) / WEIGHTS
+    kind, log_z = objective.term.kind, np.log(Z)
+    log_unit = kind.log_unit(log_z, WEIGHTS)
+    slopes = sum(np.exp(log_unit + curve.log_slopes(log_z)) for curve in kind.curves(log_z, WEIGHTS)) / WEIGHTS
     step = 1e-6 * np.diag(Z * WEIGHTS)
     ends = [[value(objective, Z * WEIGHTS + sign * one) for one in step] for sign in (1, -1)]
     assert_allclose(slopes * np.ones(3), (np.array(ends[0]) - ends[1]) / (2 * step.diagonal()), rtol=1e-7)
@@ -81,25 +82,25 @@ def test_factors_of_slopes_fall_with_levels_and_weights_as_they_say(objective: f
     kind, log_z = objective.term.kind, np.log(Z)
 
     def by_shares(levels: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-        return [curve.log_slopes(log_z) - np.log(weights) for curve, _ in kind.slopes(levels, weights).each]
+        return [curve.log_slopes(log_z) - np.log(weights) for curve in kind.curves(levels, weights)]
 
     for k in range(3):
         one = 1e-6 * np.eye(3)[k]
         by_level = [by_shares(log_z + sign * one, WEIGHTS) for sign in (1, -1)]
         by_weight = [by_shares(log_z, WEIGHTS * np.exp(sign * one)) for sign in (1, -1)]
-        for p, (_, common) in enumerate(kind.slopes(log_z, WEIGHTS).each):
-            assert common is not None
-            for (up, down), power in ((by_level, common.power), (by_weight, 1.0)):
+        for p, curve in enumerate(kind.curves(log_z, WEIGHTS)):
+            assert curve.common is not None
+            for (up, down), power in ((by_level, curve.common.power), (by_weight, 1.0)):
                 change = (up[p] - down[p]) / 2e-6
-                assert_allclose(change, np.full(3, -power * common.parts[k]), rtol=1e-6, atol=1e-9)
+                assert_allclose(change, np.full(3, -power * curve.common.parts[k]), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("objective", [fo.AlphaFair(300, fo.Tasks()), fo.FairnessEfficiency(300, -2, fo.Tasks())])
 def test_slopes_of_large_alpha_are_finite_in_logarithms(objective: fo.Objective) -> None:
     z = np.array([1e-12, 2e-12, 1e12])
-    found = objective.term.kind.slopes(np.log(z), WEIGHTS)
-    logs = [found.log_unit + curve.log_slopes(np.log(z)) for curve, _ in found.each]
-    assert np.isfinite(logs).all()
+    kind = objective.term.kind
+    logs = [curve.log_slopes(np.log(z)) for curve in kind.curves(np.log(z), WEIGHTS)]
+    assert np.isfinite(logs).all() and np.isfinite(kind.log_unit(np.log(z), WEIGHTS))
     assert logs[0][0] - logs[0][1] == pytest.approx(300 * np.log(2) - np.log(2.5), rel=1e-9)  # powers of 1e3600
 
 

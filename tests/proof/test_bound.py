@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.blocks.form import Curve
 from fairopt.proof import gate
 from fairopt.proof.bound import best_response, fair_gap, gain_of_power, gain_of_total, power, smallest_level
 from fairopt.proof.dual import Dual
@@ -49,7 +50,7 @@ def test_a_total_is_bounded_at_an_end_of_the_range(worth, cost, low, high):
 
 @given(st.lists(st.tuples(NUMBERS, ALPHAS), min_size=1, max_size=3), NUMBERS, NUMBERS)
 def test_a_sum_of_powers_gains_no_more_than_its_bound(terms, cost, high):
-    made = [(np.array([1.0]), np.array([factor]), alpha) for factor, alpha in terms]
+    made = [Curve(np.array([1.0]), np.array([factor]), alpha) for factor, alpha in terms]
     most = best_response(np.array([cost]), made, np.zeros(1), np.array([high]))[0]
     x = np.linspace(high * 1e-6, high, 2001)
     gains = sum(factor * power(x, alpha) for factor, alpha in terms) - cost * x
@@ -120,7 +121,8 @@ def test_lower_bounds_that_fill_shards_are_proved_by_smaller_prices():
 
 def test_a_power_with_factor_zero_moves_no_best_response():
     one, half = np.ones(2), np.array([0.5, 0.5])
-    terms = [(one, np.array([2.0, 0.0]), 1.0), (one, half, 0.5), (one, np.array([0.0, 2.0]), 1.0)]
+    factors = ((np.array([2.0, 0.0]), 1.0), (half, 0.5), (np.array([0.0, 2.0]), 1.0))
+    terms = [Curve(one, factor, alpha) for factor, alpha in factors]
     most = best_response(np.full(2, 0.25), terms, np.zeros(2), np.full(2, 40.0))
     x = np.linspace(1e-3, 40, 40_001)
     best = (2 * power(x, 1.0) + 0.5 * power(x, 0.5) - 0.25 * x).max()

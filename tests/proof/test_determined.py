@@ -10,7 +10,8 @@ from solve.numbers.test_leximin import drawn, exact_of, summed
 
 import fairopt as fo
 from fairopt.proof.determined import determined
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.proof.dual import Dual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers import split
 
@@ -86,7 +87,7 @@ def test_prices_far_from_an_optimum_determine_nothing():
     instance = fo.Instance([[1, 2], [3, 1], [2, 2], [1, 4]], [[10, 10]], teams=teams)
     answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(instance)
     bounds = NumberBounds(Program(instance, fo.Leximin(fo.OfTeam()), ()))
-    dual = NumberDual(np.arange(2), np.array([1.0, 0.1]), np.array([0.5, 2.0]), np.zeros(0))
+    dual = Dual(np.array([1.0, 0.1]), mixtures=[np.array([0.5, 2.0])], fixed=np.arange(2))
     pairs, users = determined(bounds, [dual], answer.tasks)
     assert not pairs.any()
     assert not users.any()

@@ -32,7 +32,6 @@ from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
 from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.feasibility import relative_violation
 from fairopt.proof.gate import JudgedPoint
-from fairopt.proof.level_bounds import LevelDual
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.cluster import alpha_fair
 from fairopt.solve.cone.solve import solve_number
@@ -112,8 +111,9 @@ def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
     tasks = tasks * rng.uniform(1 - away, 1.0, size=len(tasks))
     n, rows = program.instance.n_users, len(program.usable_rows)
     made_up = [
-        LevelDual(
-            rng.permutation(n)[: rng.integers(1, n + 1)], rng.choice([0.0, 0.0, 1.0], size=rows) * rng.random(rows)
+        Dual(
+            rng.choice([0.0, 0.0, 1.0], size=rows) * rng.random(rows),
+            fixed=rng.permutation(n)[: rng.integers(1, n + 1)],
         )
         for _ in range(rng.integers(1, n + 2))
     ]
@@ -265,8 +265,8 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
         program, evidence = evidence.program, evidence.found
     assert isinstance(evidence, LevelDuals)
     for holding in evidence.holdings:  # multipliers that a file makes up prove nothing untrue
-        dual = 1e9 * np.ones_like(holding.dual)
-        made_up = replace(evidence, holdings=[replace(h, dual=dual) for h in evidence.holdings])
+        dual = 1e9 * np.ones_like(holding.in_cone)
+        made_up = replace(evidence, holdings=[replace(h, in_cone=dual) for h in evidence.holdings])
         assert not gate.judge(program, Proposal("again", 0.9 * tasks, made_up)).ok
 
 
@@ -498,7 +498,7 @@ def test_prices_of_levels_beyond_the_range_of_floats_prove_nothing(huge: float) 
     program = Program(TRACE, fo.Leximin(), ())
     point = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([huge, 0, huge, 1.0]), np.array([huge, huge, 0.496, huge])
-    evidence = LevelDuals([LevelDual(np.array([1]), first), LevelDual(np.array([0]), second)])
+    evidence = LevelDuals([Dual(first, fixed=np.array([1])), Dual(second, fixed=np.array([0]))])
     assert not gate.judge(program, Proposal("levels", point, evidence)).ok
 
 
@@ -513,7 +513,7 @@ def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None
     held_by, excess = rng.integers(-1, 2, 8), rng.uniform(0.0, 1.0, 8) * (rng.random(8) < 0.8)
     for k in range(2):
         held = np.flatnonzero(held_by == k)
-        c = judged.evaluate(LevelDual(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)))
+        c = judged.evaluate(Dual(rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7), fixed=held))
         pays = (c.cost * judged.values * excess)[held].sum()
         judged.judged.append(c._replace(slack=0.4 * pays, rounding=0.1 * pays))
     judged.fixed_at, judged.to_level = held_by, excess * rng.uniform(0.0, 0.2, 8)
@@ -531,7 +531,7 @@ def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
     program = Program(TRACE, fo.Leximin(), ())
     bought = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([0, 0, 0, 1.0]), np.array([0.744, 0, 0.496, 0])
-    evidence = LevelDuals([LevelDual(np.array([1]), first), LevelDual(np.array([0]), second)])
+    evidence = LevelDuals([Dual(first, fixed=np.array([1])), Dual(second, fixed=np.array([0]))])
     answer = gate.judge(program, Proposal("levels", bought, evidence))
     assert not answer.ok and answer.gap >= 0.3
 
@@ -541,7 +541,7 @@ def test_a_higher_level_that_is_told_first_closes_nothing_to_a_lower_one() -> No
     eligible = [[True, False], [False, True], [True, True]]
     instance = fo.Instance([[1]] * 3, [[1], [0.8]], eligible=eligible, task_limits=[None, None, 0.3])
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    first, second = (LevelDual(np.array([j]), np.eye(2)[j]) for j in (0, 1))
+    first, second = (Dual(np.eye(2)[j], fixed=np.array([j])) for j in (0, 1))
     point = np.array([1, 0.5, 0, 0.3 * (1 - 1e-12)])
     for told in ([first, second], [second, first]):
         assert gate.judge(program, Proposal("levels", point.copy(), LevelDuals(told))).gap >= 0.5
@@ -553,7 +553,7 @@ def test_noise_in_prices_holds_nobody(noise: float) -> None:
     """The second user could have 4, and pays less than the rounding of what the first one pays."""
     instance = fo.Instance([[1], [1]], [[1], [4]], eligible=[[True, False], [False, True]])
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    evidence = LevelDuals([LevelDual(np.arange(2), np.array([1.0, noise]))])
+    evidence = LevelDuals([Dual(np.array([1.0, noise]), fixed=np.arange(2))])
     assert gate.judge(program, Proposal("levels", np.array([1.0, 1.5]), evidence)).gap >= 1.6
     assert gate.judge(program, Proposal("levels", np.array([1.0, 4.0]), evidence)).ok
 
@@ -565,7 +565,7 @@ def test_what_costs_less_than_the_rounding_of_a_full_resource_is_not_held() -> N
     demands, limits = [[1, 0], [1e-17, 1], [0, 1]], [1, None, 1]
     instance = fo.Instance(demands, capacities, eligible=eligible, task_limits=limits)
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    evidence = LevelDuals([LevelDual(np.array([1]), np.eye(4)[0])])
+    evidence = LevelDuals([Dual(np.eye(4)[0], fixed=np.array([1]))])
     assert gate.judge(program, Proposal("levels", np.array([1.0, 2.0, 1.0]), evidence)).gap >= 0.9
 
 
@@ -1035,7 +1035,7 @@ def test_levels_on_servers_that_cost_more_are_a_gap() -> None:
     """Each of two users needs twice as much on the server where it is as on the other one: both could have 1."""
     instance = fo.Instance([[[2], [1]], [[1], [2]]], [[1], [1]])
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    duals = LevelDuals([LevelDual(np.arange(2), np.ones(2))])
+    duals = LevelDuals([Dual(np.ones(2), fixed=np.arange(2))])
     wrong, right = (
         gate.judge(program, Proposal("levels", program.gather(table), duals))
         for table in (0.5 * np.eye(2), np.eye(2)[::-1])

@@ -11,11 +11,12 @@ from oracle import exact_lp
 from oracle.exact_cluster import Cluster
 
 import fairopt as fo
-from fairopt.proof.level_bounds import LevelDual, judge_levels, largest_rise
+from fairopt.proof.dual import Dual
+from fairopt.proof.level_bounds import judge_levels, largest_rise
 from fairopt.solve.form.program import Program
 
 CLUSTER = fo.Instance([[[1.0], [2.0]], [[2.0], [1.0]]], [[1.0], [1.0]])  # each user runs a task where it needs 1
-BOTH = LevelDual(np.array([0, 1]), np.full(2, 0.5))
+BOTH = Dual(np.full(2, 0.5), fixed=np.array([0, 1]))
 
 
 @pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
@@ -61,7 +62,7 @@ def gap_of_tasks(
     assert (program.usable_rows >= program.pairs.loads @ tasks).all()
     prices = np.eye(many + 2)[[many + 1, many]]
     prices[1, :many] = price
-    duals = [LevelDual(np.array([user]), price) for user, price in zip((2, 1), prices, strict=True)]
+    duals = [Dual(price, fixed=np.array([user])) for user, price in zip((2, 1), prices, strict=True)]
     with np.errstate(all="ignore"):  # as in a solve: prices of zero are expected
         return judge_levels(program, duals, None, tasks)[0]
 

@@ -11,8 +11,9 @@ from oracle.exact_cluster import Cluster
 
 import fairopt as fo
 from fairopt.proof.conic import further_conditions
-from fairopt.proof.level_bounds import LevelDual, judge_levels
-from fairopt.proof.number_level_bounds import NumberDual, judge_number_levels
+from fairopt.proof.dual import Dual
+from fairopt.proof.level_bounds import judge_levels
+from fairopt.proof.number_level_bounds import judge_number_levels
 from fairopt.solve.form.program import ConeModel, Program
 
 SHARE = fo.KDominantShare(2, short="positive")
@@ -57,14 +58,17 @@ def test_a_limit_that_a_user_could_reach_on_a_better_server_proves_no_level(part
         assert further is not None
         none = np.zeros(len(further.right)), np.zeros(further.on_others.shape[1])
         of_third = np.append(none[0][:-1], 1.0), none[1]  # the multiplier of the last limit
-        duals = [LevelDual(np.array([2, 0]), 0 * PRICES, *of_third), LevelDual(np.array([1]), PRICES, *none)]
+        duals = [
+            Dual(0 * PRICES, fixed=np.array([2, 0]), in_cone=of_third[0], sizes=of_third[1]),
+            Dual(PRICES, fixed=np.array([1]), in_cone=none[0], sizes=none[1]),
+        ]
         assert (judge_levels(program, duals, further, tasks)[0] <= 1e-6) == ties
 
         program = Program(instance, fo.Leximin(fo.OfTeam(SHARE)), ())
         per_share = np.append([1.4, 7 / 15], 0) / SHARE.coefficients(instance)[:, 1]
         for prices in ([0, 0, 1], [1, 0, 1]):  # of numbers: without and with one of the first user
-            first = NumberDual(np.array([2, 0]), 0 * PRICES, np.array(prices, dtype=float), np.zeros(0))
-            second = NumberDual(np.array([1]), PRICES, per_share, np.zeros(0))
+            first = Dual(0 * PRICES, mixtures=[np.array(prices, dtype=float)], fixed=np.array([2, 0]))
+            second = Dual(PRICES, mixtures=[per_share], fixed=np.array([1]))
             assert (judge_number_levels(program, [first, second], tasks)[0] <= 1e-6) == ties
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import fairopt as fo
 from fairopt.proof import gate
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.levels import LevelDuals
-from fairopt.proof.level_bounds import LevelDual
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.clean_levels import without_noise
 from fairopt.solve.form.program import Program
@@ -20,7 +20,7 @@ def test_noise_between_equal_costs_is_refused_by_the_gate_and_taken_out_by_the_m
     eligible = [[True, True], [True, False]]
     instance = fo.Instance([[1, 0], [0, 1]], [[1, 4], [1, 4]], eligible=eligible)
     program, tasks = Program(instance, fo.Leximin(fo.Tasks()), ()), np.array([1.0, 1.0, 4.0])
-    noisy = [LevelDual(np.array([0]), np.array([1, noise, 1 + noise, 0])), LevelDual(np.array([1]), np.eye(4)[1])]
+    noisy = [Dual(np.array([1, noise, 1 + noise, 0]), fixed=np.array([0])), Dual(np.eye(4)[1], fixed=np.array([1]))]
     assert gate.judge(program, Proposal("levels", tasks, LevelDuals(noisy))).gap >= 0.1
     clean = without_noise(program, None, noisy, tasks)
     assert gate.judge(program, Proposal("levels", tasks, LevelDuals(clean))).gap <= 1e-12

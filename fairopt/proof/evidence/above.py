@@ -74,7 +74,7 @@ class AboveBase(Evidence):
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
             paid[lowest] = 1.0  # it is at its limit, or
             for dual in duals:
-                if lowest in dual.numbers:
+                if lowest in dual.fixed:
                     # who is at a lower bound above this level stays there for any weight, and has none
                     held = (z <= bounds.lowest * (1 + ABOVE)) & (levels > levels[lowest] * (1 + ABOVE))
                     prices, paid = dual.prices, np.where(held, 0.0, dual.of_numbers * weights)

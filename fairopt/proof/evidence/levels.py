@@ -22,10 +22,11 @@ import numpy as np
 from fairopt.blocks.base import is_ours
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.conic import ConicConditions, further_conditions
+from fairopt.proof.dual import Dual
 from fairopt.proof.entries import Named, price_rows, priced
 from fairopt.proof.evidence.supporting import is_small, supporting_levels
 from fairopt.proof.evidence.written import Written
-from fairopt.proof.level_bounds import LevelDual, judge_levels, self_contained_duals
+from fairopt.proof.level_bounds import judge_levels, self_contained_duals
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 from fairopt.runtime.arrays import Float
 from fairopt.solve.form.program import ConeModel, Program
@@ -39,7 +40,7 @@ class LevelDuals(Evidence):
     ``prices`` (n_rows,) are the derivatives of the max-min level by each row.
     """
 
-    holdings: Sequence[LevelDual]
+    holdings: Sequence[Dual]
     written: Written | None = None
     prices: Float | None = None
     further: ConicConditions | None = None
@@ -72,9 +73,9 @@ class LevelDuals(Evidence):
             return {"why": f"levels under {curved[0]}, which is not linear rows"} | self.numbers()
         for one in self_contained_duals(program, self.holdings, further, tasks):
             # multipliers of rows that only CVXPY knows have no name, and are left out: the level is then proved by less
-            entry = {"users": one.users.tolist(), **priced(program, one.prices)}
-            if further is not None and one.dual is not None:
-                entry |= names.multipliers(program, further.multipliers(one.dual))
+            entry = {"users": one.fixed.tolist(), **priced(program, one.prices)}
+            if further is not None and one.in_cone is not None:
+                entry |= names.multipliers(program, further.multipliers(one.in_cone))
             levels.append(entry)
         later = any(getattr(block, "added", False) for block in program.constraints)  # keeps what earlier tiers reach
         if (later or (further is not None and further.curved)) and is_small(program):
@@ -87,8 +88,8 @@ class LevelDuals(Evidence):
 
     def numbers(self) -> dict[str, Any]:
         """The dual solutions as the solver left them."""
-        names = ("users", "prices", "dual", "sizes")
-        holdings = [{name: as_list(getattr(h, name)) for name in names} for h in self.holdings]
+        names = {"users": "fixed", "prices": "prices", "dual": "in_cone", "sizes": "sizes"}
+        holdings = [{name: as_list(getattr(h, of)) for name, of in names.items()} for h in self.holdings]
         held = {"kind": "level duals", "holdings": holdings, "prices": as_list(self.prices)}
         return held if self.written is None else held | self.written.numbers()
 
@@ -103,15 +104,16 @@ class LevelDuals(Evidence):
             shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
         holdings = []
         for h in held["holdings"]:
-            dual = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
-            holdings.append(LevelDual(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **dual))
+            dual, sizes = (None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items())
+            prices, users = as_numbers(h["prices"], (rows,)), as_indices(h["users"], n)
+            holdings.append(Dual(prices, fixed=users, in_cone=dual, sizes=sizes))
         written = None if free else Written.restored(program, read.solver, held)
         return cls(holdings, written, as_numbers(held["prices"], (rows,)), further)
 
     @classmethod
     def of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         """By the prices and multipliers of an entry, if all constraints are linear rows."""
-        n, written, further, holdings = program.instance.n_users, None, None, list[LevelDual]()
+        n, written, further, holdings = program.instance.n_users, None, None, list[Dual]()
         if program.rest or any("rows" in level for level in held["levels"]):
             written = Written.restored(program, read.solver, {})
             further = further_conditions(ConeModel(program, read.solver))
@@ -125,7 +127,8 @@ class LevelDuals(Evidence):
                 for one, at in further.rows:
                     y = given.get((one.block, one.name))
                     dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)  # as rows are scaled there
-            holdings.append(LevelDual(as_indices(level["users"], n), price_rows(program, level), dual, sizes))
+            users = as_indices(level["users"], n)
+            holdings.append(Dual(price_rows(program, level), fixed=users, in_cone=dual, sizes=sizes))
         return cls(holdings, written, price_rows(program, held) if "prices" in held else None, further)
 
 

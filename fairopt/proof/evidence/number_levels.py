@@ -15,14 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from fairopt.proof import feasibility as conditions
+from fairopt.proof.dual import Dual
 from fairopt.proof.entries import Named, price_rows, priced
-from fairopt.proof.number_level_bounds import (
-    NumberBounds,
-    NumberDual,
-    further_multipliers,
-    judge_number_levels,
-    n_further,
-)
+from fairopt.proof.number_level_bounds import NumberBounds, judge_number_levels
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
@@ -33,7 +28,7 @@ from fairopt.solve.form.program import Program
 class NumberLevels(Evidence):
     """Dual solutions, by level, that fix every number; ``prices`` (n_rows,) are derivatives of the max-min level."""
 
-    duals: Sequence[NumberDual]
+    duals: Sequence[Dual]
     prices: Float
 
     kind = "number levels"
@@ -43,9 +38,10 @@ class NumberLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
-        # numbers of another program, such as one with fewer rows, would be read by position
-        sizes = {(len(dual.prices), len(dual.further)) for dual in self.duals}
-        return program.term.is_order and sizes <= {(len(program.usable_rows), n_further(program))}
+        # rows of another program may say what does not hold in this one
+        rows, held = {len(dual.prices) for dual in self.duals}, {id(one.rows) for one in program.rows.further}
+        ours = all(id(one.rows) in held for dual in self.duals for one, _ in dual.rows)
+        return program.term.is_order and rows <= {len(program.usable_rows)} and ours
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
@@ -57,10 +53,10 @@ class NumberLevels(Evidence):
         labels, levels = program.term.share._names(program.instance), []
         for dual in self.duals:
             # only what is paid and fixed is written, by name
-            paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
+            paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.fixed.tolist()
             entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
             entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}
-            levels.append(entry | names.multipliers(program, further_multipliers(program, dual)))
+            levels.append(entry | names.multipliers(program, dual.rows))
         # first, so that their numbers are known at the levels above them
         levels = [*self._by_rows(program, tasks, names), *levels]
         return {"kind": self.kind, "levels": levels} | (priced(program, self.prices) if len(self.prices) else {})
@@ -70,20 +66,18 @@ class NumberLevels(Evidence):
         bounds, labels = NumberBounds(program), program.term.share._names(program.instance)
         most, multiplier, place, _ = bounds.by_rows
         held = bounds.at(tasks) >= np.minimum(most, bounds.most) * (1 - NOISE)
-        held[np.concatenate([np.zeros(0, dtype=np.intp), *(dual.numbers for dual in self.duals)])] = False
+        held[np.concatenate([np.zeros(0, dtype=np.intp), *(dual.fixed for dual in self.duals)])] = False
         nothing = np.zeros(len(program.usable_rows))
         for t in np.flatnonzero(held & (most < bounds.most)).tolist():
-            further = np.zeros(n_further(program))
-            further[place[t]] = 1.0
-            dual = NumberDual(np.array([t]), nothing, multiplier * (np.arange(len(most)) == t), further)
+            this = np.arange(sum(len(one.rows) for one in program.rows.further)) == place[t]
             entry = {"numbers": [labels[t]], **priced(program, nothing), "of_numbers": {labels[t]: multiplier[t]}}
-            yield entry | names.multipliers(program, further_multipliers(program, dual))
+            yield entry | names.multipliers(program, program.rows.by_constraint(this.astype(float)))
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         place = {label: t for t, label in enumerate(program.term.share._names(program.instance))}
-        duals, n = list[NumberDual](), len(place)
-        bounded = NumberBounds(program).by_rows.place >= 0
+        duals, n = list[Dual](), len(place)
+        bounded, further = NumberBounds(program).by_rows.place >= 0, {id(one.rows) for one in program.rows.further}
         for level in held["levels"]:
             by_row = not np.any(level["prices"]) and len(level.get("rows", ())) == len(level["numbers"]) == 1
             if by_row and bounded[place[level["numbers"][0]]]:
@@ -91,8 +85,6 @@ class NumberLevels(Evidence):
             numbers, of_numbers = as_indices([place[label] for label in level["numbers"]], n), np.zeros(n)
             for label, price in level["of_numbers"].items():
                 of_numbers[place[label]] = float(price)
-            given = {id(one.rows): y for one, y in read.names.restored(program, level)}
-            further = [given.get(id(one.rows), np.zeros(len(one.rows))) for one in program.rows.further]
-            every = np.concatenate([np.zeros(0), *further])
-            duals.append(NumberDual(numbers, price_rows(program, level), of_numbers, every))
+            rows = [(one, y) for one, y in read.names.restored(program, level) if id(one.rows) in further]
+            duals.append(Dual(price_rows(program, level), rows, mixtures=[of_numbers], fixed=numbers))
         return cls(duals, price_rows(program, held) if "prices" in held else np.zeros(program.usable_rows.shape))

@@ -27,9 +27,9 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.levels import LevelDuals
 from fairopt.proof.feasibility import repair
-from fairopt.proof.level_bounds import LevelDual
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
@@ -244,9 +244,9 @@ class _LevelsOnServers:
         np.minimum.at(cheapest, self.pair_group, by_pair)
         return by_pair, cheapest
 
-    def holdings(self) -> list[LevelDual]:
+    def holdings(self) -> list[Dual]:
         """The users fixed by the prices of each level, and these prices."""
-        return [LevelDual(np.flatnonzero(self.fixed_at == k), prices) for k, prices in enumerate(self.levels)]
+        return [Dual(prices, fixed=np.flatnonzero(self.fixed_at == k)) for k, prices in enumerate(self.levels)]
 
     def tasks(self) -> Float:
         """Each user's tasks at its level, spread over servers as those of its group."""

@@ -17,7 +17,6 @@ at least ``LEAST`` or ``LITTLE``, or those of idle users would be asked to vanis
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -40,42 +39,14 @@ class Residual(NamedTuple):
     stiffness: Float
 
 
-class Utilities(ABC):
-    """Marginal utilities of levels: decreasing, and all of one sign.
+class Powers:
+    """``weights * level^-alpha``, with weights by group; negative for alpha below 0.
 
-    Where they are finite at level 0 users may end there: below ``least`` they count as at ``least`` in the size of
-    products, and below ``little`` as at ``little`` in the pace at which these shrink.
+    Below the level ``least`` a user counts as there in the size of products, and below ``little`` in the pace at which
+    these shrink: where marginal utilities are finite at level 0 users may end there.
     """
 
     least = little = 0.0
-
-    @abstractmethod
-    def at(self, levels: Float) -> Float:
-        """Marginal utilities at levels."""
-
-    @abstractmethod
-    def logs(self, levels: Float) -> Float:
-        """Logarithms of absolute marginal utilities."""
-
-    @abstractmethod
-    def elasticity(self, levels: Float) -> Float:
-        """Minus the derivative of these logarithms by that of the level."""
-
-    @abstractmethod
-    def levels_at(self, cost: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
-        """Levels between bounds at which marginal utility equals cost, from a guess."""
-
-    @abstractmethod
-    def residual(self, levels: Float, cost: Float) -> Residual:
-        """The residual of marginal utility and cost."""
-
-    @abstractmethod
-    def scale(self, cost: Float, limits: Float, budget: float, low: Float | float = 0.0) -> float:
-        """The factor on costs at which levels between bounds cost about the budget."""
-
-
-class Powers(Utilities):
-    """``weights * level^-alpha``, with weights by group; negative for alpha below 0."""
 
     def __init__(self, weights: Float, alpha: float) -> None:
         self.weights, self.alpha, self.log_weights = weights, alpha, np.log(weights)
@@ -83,27 +54,27 @@ class Powers(Utilities):
             self.least, self.little = LEAST, LITTLE
 
     def at(self, levels: Float) -> Float:
-        """The power."""
+        """Marginal utilities at levels."""
         return np.asarray(np.copysign(self.weights * levels**-self.alpha, self.alpha))
 
     def logs(self, levels: Float) -> Float:
-        """Without the power, which may overflow."""
+        """Their logarithms, in absolute value, without the power, which may overflow."""
         return np.asarray(self.log_weights - self.alpha * np.log(levels))
 
     def elasticity(self, levels: Float) -> Float:
-        """Alpha for all."""
+        """Minus the derivative of these logarithms by that of the level."""
         return np.full(len(levels), self.alpha)
 
     def levels_at(self, cost: Float, start: Float, low: Float | float = 0.0, high: Float | float = np.inf) -> Float:
-        """In closed form."""
+        """Levels between bounds at which marginal utility equals cost, whatever the start."""
         return np.clip((self.weights / cost) ** (1 / self.alpha), low, high)
 
     def residual(self, levels: Float, cost: Float) -> Residual:
-        """Of logarithms, which are linear in that of the level."""
+        """The residual of logarithms, which are linear in that of the level."""
         return Residual(cost * (self.logs(levels) - np.log(np.abs(cost))), self.alpha * cost / levels)
 
     def scale(self, cost: Float, limits: Float, budget: float, low: Float | float = 0.0) -> float:
-        """In closed form without bounds, else by bisection."""
+        """The factor on costs at which levels between bounds cost about the budget."""
         levels = (self.weights / cost) ** (1 / self.alpha)
         if not np.isfinite(limits).any() and not np.any(low):
             return float((float(levels @ cost) / budget) ** self.alpha)
@@ -115,7 +86,7 @@ class Powers(Utilities):
         return float(np.exp(middle))
 
 
-class Curves(Utilities):
+class Curves:
     """Positive derivatives of a sum of one concave function per user.
 
     ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, ``unit`` is the unit of utilities,
@@ -189,3 +160,6 @@ class Curves(Utilities):
             if not below < log < above:
                 log = 0.5 * (below + above)
         return float(np.exp(log))
+
+
+Utilities = Powers | Curves

@@ -30,12 +30,13 @@ import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.proof.conic import further_conditions
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.levels import LevelDuals
 from fairopt.proof.evidence.pool import Bottlenecked
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.feasibility import repair
 from fairopt.proof.lagrangian import Multipliers
-from fairopt.proof.level_bounds import LevelDual, further_charges
+from fairopt.proof.level_bounds import further_charges
 from fairopt.proof.proposal import Evidence, Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.progress import tell
@@ -132,7 +133,7 @@ class _LeximinPrograms:
         n = program.instance.n_users
         free = (self.cap > 0) & (program.most > 0)
         floor = np.zeros(n)  # levels of fixed users, in units of the max-min level
-        holdings: list[LevelDual] = []
+        holdings: list[Dual] = []
         prices: Float | None = None
         previous, single = 0.0, False
         while free.any():
@@ -166,24 +167,24 @@ class _LeximinPrograms:
             weak = fixed & ~self._bound(multipliers, tasks, priced, 1e-5)  # by a price that may be noise: tested below
             new = [self._holding(np.flatnonzero(fixed & ~weak), multipliers)]
             if weak.any() and self._on_one_pool:
-                new[0] = replace(new[0], users=np.flatnonzero(fixed))
+                new[0] = replace(new[0], fixed=np.flatnonzero(fixed))
             elif weak.any():
                 confirmed, holding = self._cannot_rise(free, weak, level, floor)
                 fixed &= ~weak | confirmed
-                new.append(replace(holding, users=np.flatnonzero(confirmed)))
+                new.append(replace(holding, fixed=np.flatnonzero(confirmed)))
             if self.cone.rest or not fixed.any():
                 levels = self.programs.relative @ self.cone.unknowns.value
                 doubt = free & ~fixed & (levels <= level * (1 + RISING))
                 if doubt.any():
                     confirmed, holding = self._cannot_rise(free, doubt, level, floor)
                     fixed |= confirmed
-                    new.append(replace(holding, users=np.flatnonzero(confirmed)))
+                    new.append(replace(holding, fixed=np.flatnonzero(confirmed)))
             if not fixed.any():  # a solver's multipliers contradict its point
                 fixed = free & (bottleneck.duals >= 0.5 * bottleneck.duals[free].max())  # the gate measures the loss
-                new = [replace(new[0], users=np.flatnonzero(fixed))]
+                new = [replace(new[0], fixed=np.flatnonzero(fixed))]
             floor = np.where(fixed, np.minimum(level, self.cap), floor)
             free &= ~fixed
-            new = [h for h in new if len(h.users)]
+            new = [h for h in new if len(h.fixed)]
             holdings += new
             self._exclude(new, tasks)
             previous = level
@@ -195,7 +196,7 @@ class _LeximinPrograms:
                 single = not free.any()
         return self._finish(floor, holdings, prices, single)
 
-    def _above_single_point(self, holdings: list[LevelDual], free: Bool) -> tuple[list[LevelDual], Bool, Float]:
+    def _above_single_point(self, holdings: list[Dual], free: Bool) -> tuple[list[Dual], Bool, Float]:
         """Holdings above a level at which a curved condition leaves a single point, the users fixed, and all levels.
 
         If the point is single, it replaces the unknowns, and its multipliers those of the level; else nobody is fixed.
@@ -203,8 +204,8 @@ class _LeximinPrograms:
         from fairopt.solve.cone.single_point import Optimality, levels_above
 
         program, cone, further = self.program, self.cone, self.further
-        none = list[LevelDual](), np.zeros(len(free), dtype=bool), np.zeros(len(free))
-        if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
+        none = list[Dual](), np.zeros(len(free), dtype=bool), np.zeros(len(free))
+        if further is None or holdings[-1].in_cone is None or not holdings[-1].in_cone.any():
             return none
         near = np.asarray(cone.unknowns.value, dtype=float)
         point = Optimality(program, further, self.programs.relative, holdings[-1], near, free, self.cap).solved()
@@ -220,7 +221,7 @@ class _LeximinPrograms:
         cone.unknowns.save_value(tasks / cone.scale)
         further.save(point.others)
         fixed = free & ~point.rising
-        fixed[[user for holding in above for user in holding.users]] = True
+        fixed[[user for holding in above for user in holding.fixed]] = True
         return above, fixed, program.pairs.sum(tasks * per_task)
 
     def _limits_below_bottleneck(self, free: Bool, floor: Float, previous: float) -> Bool | None:
@@ -239,7 +240,7 @@ class _LeximinPrograms:
         reached = bisect_left(range(n), True, key=fails)
         return free & (self.cap <= limits[reached - 1]) if reached else np.zeros(len(floor), dtype=bool)
 
-    def _cannot_rise(self, free: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, LevelDual]:
+    def _cannot_rise(self, free: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, Dual]:
         """The users in doubt who cannot rise, and their holding (Proposition 7.6)."""
         doubt, near = doubt.copy(), 1 - 1e-10
         while True:
@@ -251,7 +252,7 @@ class _LeximinPrograms:
                 return doubt, self._holding(np.flatnonzero(doubt), self._multipliers(solution, tasks, free))
             doubt &= ~rising
             if not doubt.any():
-                return doubt, LevelDual(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
+                return doubt, Dual(np.zeros(len(self.program.usable_rows)), fixed=np.flatnonzero(doubt))
 
     def _multipliers(self, found: LevelSolution, tasks: Float, free: Bool) -> Multipliers:
         """Multipliers of the last program, without those that are noise."""
@@ -275,9 +276,9 @@ class _LeximinPrograms:
             out = self.further.charges(self.dual, self.sizes, len(prices))
         return replace(out, prices=prices)
 
-    def _holding(self, users: Indices, multipliers: Multipliers) -> LevelDual:
+    def _holding(self, users: Indices, multipliers: Multipliers) -> Dual:
         """The holding of users by the last program's multipliers."""
-        return LevelDual(users, multipliers.prices, self.dual, self.sizes)
+        return Dual(multipliers.prices, fixed=users, in_cone=self.dual, sizes=self.sizes)
 
     def _costs(self, multipliers: Multipliers) -> Float:
         """The least cost of a unit of each user's relative share."""
@@ -305,7 +306,7 @@ class _LeximinPrograms:
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
         return pairs.min(np.where(self.excluded, np.inf, needed)) > 0
 
-    def _exclude(self, holdings: Sequence[LevelDual], tasks: Float) -> None:
+    def _exclude(self, holdings: Sequence[Dual], tasks: Float) -> None:
         """Fix pairs of positive reduced cost at zero, as they are at all optima.
 
         A pair to which a solver gave more than its tolerance has unreliable prices, and stays.
@@ -334,9 +335,7 @@ class _LeximinPrograms:
         paid = float(cost[self._at_lowest_level(free, tasks)].sum())
         return multipliers.prices * (self.level / paid if paid > 0 else 0.0)
 
-    def _finish(
-        self, floor: Float, holdings: list[LevelDual], prices: Float | None, single: bool
-    ) -> tuple[Float, Evidence]:
+    def _finish(self, floor: Float, holdings: list[Dual], prices: Float | None, single: bool) -> tuple[Float, Evidence]:
         """Tasks at the floors, with holdings as evidence, or bottlenecks on one pool."""
         program = self.program
         if self._on_one_pool:

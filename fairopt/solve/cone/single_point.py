@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.proof.conic import Boundary, ConicConditions, boundaries, by_row
+from fairopt.proof.dual import Dual
 from fairopt.proof.least_squares import least_squares
-from fairopt.proof.level_bounds import LevelDual, largest_rise
+from fairopt.proof.level_bounds import largest_rise
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
@@ -46,7 +47,7 @@ class SinglePoint(NamedTuple):
     Users at their limits are not among those ``rising``.
     """
 
-    holding: LevelDual
+    holding: Dual
     unknowns: Float
     others: Float
     rising: Bool
@@ -71,19 +72,19 @@ class Optimality:
         program: Program,
         further: ConicConditions,
         relative: sp.csr_array,
-        holding: LevelDual,
+        holding: Dual,
         unknowns: Float,
         rising: Bool,
         limits: Float,
     ) -> None:
-        assert holding.dual is not None
+        assert holding.in_cone is not None
         self.further, self.holding, self.n_unknowns = further, holding, len(unknowns)
         n_others = further.on_others.shape[1]
         others = np.asarray(further.variable.value, dtype=float)[:n_others] if n_others else np.zeros(0)
         slack = further.right - further.on_ours @ unknowns - further.on_others @ others
-        self.active = _charging(holding.dual, slack, further.dims)
+        self.active = _charging(holding.in_cone, slack, further.dims)
         self.y = np.zeros(len(slack))
-        self.y[self.active] = holding.dual[self.active]
+        self.y[self.active] = holding.in_cone[self.active]
         part, usable = relative.T @ np.ones(relative.shape[0]) * unknowns, program.usable_rows
         # pairs with a solver's noise are left out, else their costs would be equations that do not hold
         self.some = np.flatnonzero(part > SMALL * program.pairs.sum(part)[program.pairs.user])
@@ -97,7 +98,7 @@ class Optimality:
         cost = np.zeros(len(unknowns))
         cost[self.some] = self.ours.T @ self.y[self.active] + self.loads.T @ prices
         paid, values = program.pairs.sum(cost * unknowns), relative @ unknowns
-        of_level = np.isin(np.arange(len(paid)), holding.users)
+        of_level = np.isin(np.arange(len(paid)), holding.fixed)
         least = SMALL * np.abs(paid).max(initial=0.0)
         # a negative cost holds a user at its limit, which is then an equation of its own
         limited = rising & (paid < -least) & np.isfinite(limits)
@@ -110,7 +111,7 @@ class Optimality:
         lengths = [
             float(b.gradient @ slack[b.rows] / (b.gradient @ b.gradient)) for b in boundaries(self.y, further.dims)
         ]
-        level, y = values[holding.users].mean(keepdims=True), self.y[self.active]
+        level, y = values[holding.fixed].mean(keepdims=True), self.y[self.active]
         parts = unknowns[self.some], others, level, lengths, y, prices, paid[paying] / values[paying]
         self.start, self.ends = np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1]
         self.size = np.maximum(np.abs(self.start), NEAR)  # the scale of each variable
@@ -138,7 +139,7 @@ class Optimality:
         unknowns[self.some], others, _, _, self.y[self.active], prices[self.priced], _ = np.split(at, self.ends)
         if moved[: len(self.some)].any() or (unknowns < 0).any() or (prices < 0).any():
             return None
-        return SinglePoint(replace(self.holding, dual=self.y, prices=prices), unknowns, others, self.rising)
+        return SinglePoint(replace(self.holding, in_cone=self.y, prices=prices), unknowns, others, self.rising)
 
     def _linearised(self, at: Float) -> tuple[sp.csr_array, Float]:
         """The Jacobian and the residuals of the equations."""
@@ -191,25 +192,25 @@ def _bends(near: list[Boundary], lengths: Float, n_rows: int) -> sp.csr_array:
 
 
 def levels_above(
-    program: Program, further: ConicConditions, per_task: Float, holding: LevelDual, tasks: Float, rising: Bool
-) -> list[LevelDual]:
+    program: Program, further: ConicConditions, per_task: Float, holding: Dual, tasks: Float, rising: Bool
+) -> list[Dual]:
     """Holdings of the rising users one by one, from the lowest level, as far as the multipliers prove these."""
-    assert holding.dual is not None
-    pairs, duals = program.pairs, list[LevelDual]()
+    assert holding.in_cone is not None
+    pairs, duals = program.pairs, list[Dual]()
     values = pairs.sum(tasks * per_task)
     capacities = np.asarray(pairs.loads.T @ holding.prices).ravel()
     free, place = np.flatnonzero(rising[pairs.user] & (tasks > 0)), FIRST
 
-    def bounded(user: int, times: float) -> tuple[float, LevelDual]:
+    def bounded(user: int, times: float) -> tuple[float, Dual]:
         """The largest rise of a user by a multiple of the multipliers, and its holding."""
         target = np.where(pairs.user == user, per_task, 0.0)[free]
-        assert holding.dual is not None
-        y = further.charging_nothing(times * holding.dual, times * capacities[free] - target, free)
-        of_user = LevelDual(np.array([user]), times * holding.prices, y, holding.sizes)
+        assert holding.in_cone is not None
+        y = further.charging_nothing(times * holding.in_cone, times * capacities[free] - target, free)
+        of_user = replace(holding, prices=times * holding.prices, fixed=np.array([user]), in_cone=y)
         return largest_rise(program, further, tasks, of_user), of_user
 
     for user in sorted(np.flatnonzero(rising).tolist(), key=values.__getitem__):
-        tried, better = dict[int, tuple[float, LevelDual]](), True
+        tried, better = dict[int, tuple[float, Dual]](), True
         # descent to the least rise, from the best multiple of the user before: the excess falls, then rounding grows
         while better:
             for k in range(max(place - 1, 0), min(place + 2, len(MULTIPLES))):

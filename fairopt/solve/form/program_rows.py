@@ -92,6 +92,12 @@ class ProgramRows:
         """Linear constraints of the blocks, including those whose rows are added lazily."""
         return self._made_further()
 
+    def by_constraint(self, multipliers: Float) -> list[tuple[BlockRows, Float]]:
+        """Valid multipliers of further rows, given one after the other, constraint by constraint."""
+        ends = np.cumsum([len(one.rows) for one in self.further])
+        parts = np.split(multipliers, ends[:-1]) if self.further else ()
+        return [(one, one.rows.valid(part)) for one, part in zip(self.further, parts, strict=True)]
+
     def further_in_fractions(self) -> list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]:
         """Each further row: coefficients by user and server, right side, and whether it is an equation."""
         pairs = list(zip(self.pairs.user.tolist(), self.pairs.server.tolist(), strict=True))

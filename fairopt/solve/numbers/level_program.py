@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.proof.dual import Dual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
@@ -46,7 +47,7 @@ class Found(NamedTuple):
 
     level: float
     rises: Float
-    dual: NumberDual
+    dual: Dual
 
 
 class NumberPrograms:
@@ -177,11 +178,10 @@ class NumberPrograms:
         of_numbers[some] = np.maximum(-duals[len(self.low) :], 0.0) * per
         rises[some] = np.maximum(simplex.values[p + 1 :], 0.0)
         further = duals[self.before_further : len(self.low)] / np.concatenate(self.further_units)
-        return Found(
-            float(simplex.values[p]), rises, NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, further)
-        )
+        dual = Dual(prices, self.program.rows.by_constraint(further), mixtures=[of_numbers])
+        return Found(float(simplex.values[p]), rises, dual)
 
-    def _add(self, dual: NumberDual) -> bool:
+    def _add(self, dual: Dual) -> bool:
         """Add the pairs that should not stay where they are at these prices; whether there are any."""
         _, paid, _, reduced = self.bounds.costs(dual)
         noise = MARGIN * (paid + np.abs(reduced))

@@ -24,9 +24,10 @@ import numpy as np
 from fairopt.blocks.algebra import KeptLevel
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.progress import tell
@@ -104,7 +105,7 @@ class _Levels:
         self.programs, self.w = NumberPrograms(bounds, settings, *open_columns(bounds)), bounds.numbers.weights
         self.floor = bounds.lowest.copy()
         self.free = bounds.most > bounds.lowest + NEAR * np.maximum(bounds.lowest, 0.0)
-        self.duals: list[NumberDual] = []
+        self.duals: list[Dual] = []
         self.prices = np.zeros(len(bounds.program.usable_rows))
         self.level, self.unit = 0.0, float((bounds.typical / self.w).max(initial=0.0)) or 1.0
 
@@ -155,18 +156,18 @@ class _Levels:
         """Lower bounds of all numbers."""
         return np.maximum(self.floor * (1 - NEAR), self.bounds.lowest)
 
-    def paying(self, dual: NumberDual) -> Bool:
+    def paying(self, dual: Dual) -> Bool:
         """The free numbers with a price."""
         paid = dual.of_numbers * self.units * self.free
         return paid > PAID * paid.max(initial=0.0)
 
-    def fix(self, dual: NumberDual, fixed: Bool) -> None:
+    def fix(self, dual: Dual, fixed: Bool) -> None:
         """Fix numbers where they are."""
         if fixed.any():
-            self.duals.append(replace(dual, numbers=np.flatnonzero(fixed)))
+            self.duals.append(replace(dual, fixed=np.flatnonzero(fixed)))
             self.free &= ~fixed
 
-    def next_level(self) -> tuple[float, NumberDual | None]:
+    def next_level(self) -> tuple[float, Dual | None]:
         """The largest level of the free numbers, and the prices that bound it; none if all can be at their most."""
         free, w, most = self.free, self.w, self.bounds.most
         solution = self.programs.solve(np.where(free, 0.0, self.floor), np.where(free, w, 0.0), self.units)
@@ -185,7 +186,7 @@ class _Levels:
             top = root
         return top, dual
 
-    def root(self, dual: NumberDual) -> float:
+    def root(self, dual: Dual) -> float:
         """The level at which free numbers, each at most what it can be, pay what the bound allows."""
         free, pi = self.free, dual.of_numbers
         left = self.bounds.value(dual, self.bounds.costs(dual)) - float((pi * self.floor)[~free].sum())

@@ -13,13 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.proof.dual import Dual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 
-def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual:
+def polished(bounds: NumberBounds, dual: Dual, tasks: Float) -> Dual:
     """A level's dual solution, in which costs tie on pairs with tasks if they did but for rounding."""
     program, pairs = bounds.program, bounds.pairs
     if program.single:
@@ -35,7 +36,7 @@ def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual
     count = np.maximum(np.bincount(user, minlength=len(full)), 1)
     # the multiplier of a limit is what its pairs have in common
     limit = np.where(full, np.bincount(user, reduced, len(full)) / count, 0.0)
-    prices, of_numbers = np.maximum(dual.prices, 0.0), np.maximum(dual.of_numbers, 0.0)
+    prices, of_numbers = np.maximum(dual.prices, 0.0), dual.of_numbers
     cost = sp.csr_array(pairs.loads)[:, some].T @ sp.diags_array(prices)
     paid, at = of_numbers[number] * bounds.c[some], np.arange(len(some))
     shape = [(len(some), len(one)) for one in (of_numbers, limit)]
@@ -45,4 +46,4 @@ def polished(bounds: NumberBounds, dual: NumberDual, tasks: Float) -> NumberDual
     relative = sp.diags_array(1 / size) @ sp.hstack(terms)
     step = sp.linalg.lsmr(relative, (limit[user] - reduced) / size, atol=0, btol=0)[0]
     n, m = len(prices), len(of_numbers)
-    return replace(dual, prices=prices * (1 + step[:n]), of_numbers=of_numbers * (1 + step[n : n + m]))
+    return replace(dual, prices=prices * (1 + step[:n]), mixtures=[of_numbers * (1 + step[n : n + m])])

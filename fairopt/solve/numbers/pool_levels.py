@@ -30,7 +30,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.instance.validation import distinct
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
+from fairopt.proof.dual import Dual
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
@@ -66,7 +67,7 @@ class PoolLevels:
         self.loads.data /= np.repeat(self.c, np.diff(self.loads.indptr))
         self.costs = sp.csr_array(self.loads.T)
         self.usable = np.where(bounds.program.usable_rows > 0, bounds.program.usable_rows, np.inf)
-        self.duals: list[NumberDual] = []
+        self.duals: list[Dual] = []
         self.prices = np.zeros(len(self.usable))
         self.solves = 0
 
@@ -135,6 +136,5 @@ class PoolLevels:
             raise _SolverFailed(f"prices of program {self.solves} fix nothing")
         if free.all():
             self.prices = prices / (of_numbers @ self.w)
-        further = np.zeros(n_further(self.bounds.program))
-        self.duals.append(NumberDual(np.flatnonzero(newly), prices, of_numbers, further))
+        self.duals.append(Dual(prices, mixtures=[of_numbers], fixed=np.flatnonzero(newly)))
         return newly

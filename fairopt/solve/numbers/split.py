@@ -20,11 +20,12 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof import gate
 from fairopt.proof.determined import determined
+from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, JudgedPoint
 from fairopt.proof.inside_teams import InsideTeams
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
+from fairopt.proof.number_level_bounds import NumberBounds
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
@@ -81,7 +82,7 @@ def split_inside_teams(program: Program, answer: JudgedPoint, settings: Settings
     return replace(after, tried=answer.tried, note=note)
 
 
-def _prices(bounds: NumberBounds, answer: JudgedPoint, tasks: Float) -> Iterator[NumberDual]:
+def _prices(bounds: NumberBounds, answer: JudgedPoint, tasks: Float) -> Iterator[Dual]:
     """Prices of rows and totals at the answer: those of its levels, or of capacities with what a total then costs."""
     if isinstance(answer.evidence, NumberLevels):
         yield from answer.evidence.duals
@@ -91,7 +92,7 @@ def _prices(bounds: NumberBounds, answer: JudgedPoint, tasks: Float) -> Iterator
         return
     prices = np.maximum(answer.prices, 0.0)
     of_numbers = _marginal_costs(bounds, program.rows.cost(prices), tasks)
-    yield NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, np.zeros(n_further(program)))
+    yield Dual(prices, mixtures=[of_numbers])
 
 
 @np.errstate(all="ignore")  # users without tasks

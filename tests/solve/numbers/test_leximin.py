@@ -15,10 +15,11 @@ import fairopt as fo
 from fairopt.blocks.rows import Rows
 from fairopt.errors import InvalidBlock
 from fairopt.proof import gate
+from fairopt.proof.dual import Dual
 from fairopt.proof.entries import Named
 from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.evidence.number_levels import NumberLevels
-from fairopt.proof.number_level_bounds import NumberDual, bottleneck_duals, judge_number_levels
+from fairopt.proof.number_level_bounds import bottleneck_duals, judge_number_levels
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers import columns
@@ -221,7 +222,7 @@ def test_wrong_evidence_only_weakens(seed):
             replace(
                 dual,
                 prices=dual.prices * rng.uniform(0.9, 1.1, dual.prices.shape),
-                of_numbers=dual.of_numbers * rng.uniform(0.9, 1.1, dual.of_numbers.shape),
+                mixtures=[dual.of_numbers * rng.uniform(0.9, 1.1, dual.of_numbers.shape)],
             )
             for dual in evidence.duals
         ]
@@ -243,7 +244,7 @@ def test_prices_of_a_capacity_that_a_number_does_not_need_do_not_excuse_its_rise
     apart = fo.Instance(demands, [8, 4], teams={"team": names})  # the first two could run four tasks each
     program = Program(apart, fo.Leximin(fo.OfTeam(fo.Tasks())), ())
     prices, paid = np.array([1.0, 1e9]), np.array([1 / 8, 1 / 8, 1e9 / 4, 1e9 / 4])
-    lopsided = NumberDual(np.arange(4), prices, paid, np.zeros(0))
+    lopsided = Dual(prices, mixtures=[paid], fixed=np.arange(4))
     assert judge_number_levels(program, [lopsided], np.full(4, 2.0))[0] >= 1
     (proposal,) = method.solve_leximin_of_numbers(program, Settings())
     assert proposal.tasks == pytest.approx([4, 4, 2, 2])
@@ -305,7 +306,7 @@ def test_users_above_their_bases_by_one_tiny_level_are_all_fixed_by_a_full_resou
     tasks = np.array([0.3380028091125362, 1.4390367999104956, 6.0939095455037915])
     kept = fo.MinTasks([0, 0, float(tasks[2])])
     (dual,) = bottleneck_duals(Program(pool, fo.Leximin(fo.Surplus(fo.StandAloneShare())), (kept,)), tasks)
-    assert {0, 1} <= {*dual.numbers.tolist()}
+    assert {0, 1} <= {*dual.fixed.tolist()}
 
 
 @pytest.mark.parametrize("price", [1e-3, 1e-9, 1e-12])
@@ -313,7 +314,7 @@ def test_users_above_their_bases_by_one_tiny_level_are_all_fixed_by_a_full_resou
 def test_noise_in_prices_proves_nothing_of_a_number_that_could_rise(price, weight):
     apart = fo.Instance([[1, 0], [0, 1]], [10, 10], teams={"team": ["a", "b"]})
     program = Program(apart, fo.Leximin(fo.OfTeam(weights={"b": weight})), ())
-    dual = NumberDual(np.array([0, 1]), np.array([1, price]), np.array([1, price]), np.zeros(0))
+    dual = Dual(np.array([1, price]), mixtures=[np.array([1, price])], fixed=np.array([0, 1]))
     assert judge_number_levels(program, [dual], np.array([10.0, 5.0]))[0] > 0.1  # b could have 10
 
 
@@ -322,7 +323,7 @@ def test_number_that_can_be_little_is_not_judged_by_large_ones(limit):
     servers = fo.Instance([[1], [1]], [[5e10], [6e10]], task_limits=[np.inf, limit], teams={"team": ["a", "b"]})
     assert fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks()))).allocate(servers).tasks[1] == pytest.approx(limit)
     pool = Program(servers.pooled(), fo.Leximin(fo.OfTeam(fo.Tasks())), ())
-    dual = NumberDual(np.array([0]), np.array([1.0]), np.array([1 / 1.1e11, 0]), np.zeros(0))
+    dual = Dual(np.array([1.0]), mixtures=[np.array([1 / 1.1e11, 0])], fixed=np.array([0]))
     assert judge_number_levels(pool, [dual], np.array([1.1e11 - limit, limit]))[0] < 1e-6
     assert judge_number_levels(pool, [dual], np.array([1.1e11, 0]))[0] > 0.1
 
@@ -418,8 +419,8 @@ def test_numbers_of_one_level_share_its_slack(tmp_path):
     program = Program(instance, fo.Leximin(fo.OfTeam(fo.Tasks())), ())
     some, last = np.arange(n), np.array([n])
     of_some, of_all = (some < n).astype(float), np.append(np.full(n, 0.5), 1.0)
-    first = NumberDual(some, np.array([float(n), 0.0]), np.append(of_some, 0.0), np.zeros(0))
-    second = NumberDual(last, np.array([0.0, 0.5 * n + 5]), of_all, np.zeros(0))
+    first = Dual(np.array([float(n), 0.0]), mixtures=[np.append(of_some, 0.0)], fixed=some)
+    second = Dual(np.array([0.0, 0.5 * n + 5]), mixtures=[of_all], fixed=last)
     tasks = np.append(np.full(n, 1 - 1e-9), 5.0)
     gap, gaps, _ = judge_number_levels(program, [first, second], tasks)
     assert gaps[1] == pytest.approx(0.5 * n * 1e-9 / 5, rel=1e-3)

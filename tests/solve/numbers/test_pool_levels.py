@@ -65,7 +65,7 @@ def test_demands_at_their_volumes_need_no_level_but_in_files(seed, tmp_path):
     evidence = proposal.evidence
     bounds, tasks = NumberBounds(program), proposal.tasks
     full = np.flatnonzero(bounds.at(tasks) >= bounds.by_rows.most * (1 - 1e-12))
-    fixed = {t for dual in evidence.duals for t in dual.numbers.tolist()}
+    fixed = {t for dual in evidence.duals for t in dual.fixed.tolist()}
     assert len(full) and not fixed & set(full.tolist())
     assert gate.judge(program, proposal).gap < 1e-9
     entry = evidence.entry(program, tasks, Named())

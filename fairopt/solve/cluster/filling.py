@@ -361,8 +361,8 @@ class Filling:
         self.told: dict[int, Any] = {}  # the last level of each branch in `states`
         self.together: set[int] = set()  # branches several of whose children rise alone
         # when the last step began that was not tiny: tasks, how many states there were, and levels of branches. They
-        # are computed only where a row is full: at each step tasks took a third of an answer of 1,500 leaves, and levels
-        # a sixth of one of 1,290 in 60 teams.
+        # are computed only where a row is full: at each step tasks took a third of an answer of 1,500 leaves, and
+        # levels a sixth of one of 1,290 in 60 teams.
         self.before, self.levels_before = list[Any](), list[Any]()
         self.states_before = -1
         self.changed: dict[int, tuple[Any, Any, int]] | None = None  # what leaves were then that changed since

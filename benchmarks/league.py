@@ -4,7 +4,7 @@ Every notion of the library has its optima there. For instances of a size, from 
 certified first. Times are ratios on the same machine at the same time, and medians of them.
 
 Run: python benchmarks/league.py [--tags hard,paper --max-users 60 --users 50 --seeds 3 --processes 2 --write]
---write makes the page from what the parts last run left in ``benchmarks/out``.
+--solvers names them; those that are not installed stay out. --write makes the parts that are run again on the page.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 from common import OUT, arguments
 from league_solvers import League, Standing, bench_solver
 from league_standings import league_markdown, league_tables, remarks
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.report.comparison import listed
 from fairopt.report.files import as_json
 
 PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
 BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
-SOLVERS = ["CLARABEL", "ECOS", "SCS", "HIGHS", "OSQP", "PIQP"]
+SOLVERS = ["CLARABEL", "ECOS", "SCS", "MOREAU", "QOCO", "COPT", "MOSEK", "HIGHS", "OSQP", "PIQP", "PROXQP"]
 FAMILIES = ("shared-pool", "servers")
 NOTIONS = {
     "DRF": "drf",
@@ -60,12 +62,12 @@ def shown(name: str, league: League) -> League:
     return league
 
 
-def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
+def ran(cases: Mapping[str, Any], processes: int, solvers: list[str], **options: Any) -> League:
     """A league of all cases, run in several processes."""
     names = list(cases)
     parts = [{name: cases[name] for name in names[k::processes]} for k in range(processes)]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(bench_solver, SOLVERS, cases=part, **options) for part in parts if part]
+        jobs = [pool.submit(bench_solver, solvers, cases=part, **options) for part in parts if part]
         leagues = [job.result() for job in jobs]
     return replace(
         leagues[0],
@@ -86,7 +88,9 @@ def page(title: str, about: str, name: str) -> list[str]:
     cases = len({match["case"] for match in data["matches"]})
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     run = f"Run on {data['date']} with {versions}; {data['time_limit']:g} s for each call."
-    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings)]
+    lacks = [f"{one.solver} takes no {listed(one.lacks)} cones" for one in standings if one.lacks]
+    below = [f"{'; '.join(lacks)}."] if lacks else []
+    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings), *below]
 
 
 def main() -> None:
@@ -100,10 +104,12 @@ def main() -> None:
         seeds=3,
         time_limit=10.0,
         processes=2,
+        solvers=SOLVERS,
         write=False,
     )
     library = fo.datasets.library()
-    limits = {"processes": options.processes, "time_limit": options.time_limit}
+    names = [name for name in options.solvers if name in cp.installed_solvers()]
+    limits = {"processes": options.processes, "solvers": names, "time_limit": options.time_limit}
     known = {
         name: case
         for name, case in library.items()
@@ -123,12 +129,16 @@ def main() -> None:
     if not options.write:
         return
     families = " and ".join(f"`{family}`" for family in FAMILIES)
-    about = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
-    parts = page("Cases of the library", about, "league")
-    about = f"instances of {options.users} users, of the families {families}."
-    parts += page(f"{options.users} users", about, "league-families")
-    above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]
-    PAGE.write_text(above + BELOW + "\n\n".join(parts) + "\n", encoding="utf-8")
+    of_library = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
+    of_families = f"instances of {options.users} users, of the families {families}."
+    above, _, below = PAGE.read_text(encoding="utf-8").partition(BELOW)
+    parts = dict(zip(("library", "families"), below.split("\n## "), strict=True))
+    if "library" in options.parts:
+        parts["library"] = "\n\n".join(page("Cases of the library", of_library, "league")) + "\n"
+    if "families" in options.parts:
+        parts["families"] = "\n\n".join(page(f"{options.users} users", of_families, "league-families")) + "\n"
+    written = "\n## ".join(part.removeprefix("## ") for part in parts.values())
+    PAGE.write_text(above + BELOW + "## " + written, encoding="utf-8")
 
 
 if __name__ == "__main__":

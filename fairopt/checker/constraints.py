@@ -229,14 +229,14 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
     least, most = 1 - BLOCK_VIOLATION, 1 + BLOCK_VIOLATION
     for j in range(cluster.n):
         total, limit, low, high = cluster.total(j), cluster.limits[j], cluster.low[j], cluster.high[j]
-        who, runs = f"user {cluster.users[j]!r}", "runs {:.9g} tasks"
-        x, may = cluster.tasks[j], cluster.open[j]
-        if any(v.n < 0 for v in x) or (len(may) < len(x) and any(v for s, v in enumerate(x) if s not in may)):
-            faults.append(f"{who} has negative tasks, or tasks where it may not run")
+        x, may, wrong = cluster.tasks[j], cluster.open[j], list[str]()
+        if any([v.n < 0 for v in x]) or (len(may) < len(x) and any(v for s, v in enumerate(x) if s not in may)):
+            wrong.append("has negative tasks, or tasks where it may not run")
         if limit is not None and total > limit * (1 + VIOLATION):
-            faults.append(f"{who} {runs.format(float(total))}, more than its limit {float(limit):.9g}")
+            wrong.append(f"runs {float(total):.9g} tasks, more than its limit {float(limit):.9g}")
         if (low.n and total < low * least) or (high is not None and total > high * most):
-            faults.append(f"{who} {runs.format(float(total))}, outside the bounds of the policy's constraints")
+            wrong.append(f"runs {float(total):.9g} tasks, outside the bounds of the policy's constraints")
+        faults += [f"user {cluster.users[j]!r} {what}" for what in wrong]
     floors = [(team, i) for team, floor in cluster.floors.items() for i in floor]
     for k, row in enumerate(rows):
         excess, size = row_excess(cluster, row)

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from .blocks import SHARES
@@ -36,6 +37,7 @@ from .outcome import CannotCheck, Clock, Fault
 from .policy import COMPOSED, PARAMETERS, Block
 
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+AT_ONCE = 1000  # entries that a digest writes
 
 
 class Together(NamedTuple):
@@ -107,7 +109,7 @@ class Cluster:
                     and not any(needs[s][i] for i in lacks[s])
                     and (self.rates is None or self.rates[j][s])
                 ]
-            if not may or not all(any(needs[s]) for s in (may if self.by_server else may[:1])):
+            if not may or not all([any([d.n for d in needs[s]]) for s in (may if self.by_server else may[:1])]):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
             self.open.append(everywhere if len(may) == servers else may)
         self.given_limits, self.given_open = list(self.limits), list(self.open)  # before limits of 0 count
@@ -311,11 +313,12 @@ class Cluster:
         return self._enclosed(found)
 
     @staticmethod
-    def _enclosed(found: Sequence[Sequence[Fraction | Between]]) -> tuple[Table, Table]:
+    def _enclosed(found: list[list[Fraction | Between]]) -> tuple[Table, Table]:
         """Numbers from below and from above; the same table if all are known exactly."""
+        if Between not in {*map(type, chain.from_iterable(found))}:
+            exact: Any = found
+            return exact, exact
         below = [[c.low if isinstance(c, Between) else c for c in row] for row in found]
-        if not any(isinstance(c, Between) for row in found for c in row):
-            return below, below
         return below, [[c.high if isinstance(c, Between) else c for c in row] for row in found]
 
     def ideal_gains(self, share: Block) -> list[Fraction | Between]:
@@ -387,7 +390,8 @@ class Cluster:
     def shares(self, c: Table) -> dict[int, Fraction]:
         """Shares of the active users at the current tasks."""
         if self.servers == 1:
-            return {j: c[j][0] * self.tasks[j][0] for j in self.active}
+            pairs = ((j, c[j][0], self.tasks[j][0]) for j in self.active)
+            return {j: Fraction(a.n * x.n, a.d * x.d) for j, a, x in pairs}
         return {j: exact_sum(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
     def level_per_task(self, c: Table) -> dict[int, dict[int, Fraction]]:
@@ -516,6 +520,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
     eligible, rates, teams = instance["eligible"], instance.get("rates"), instance.get("teams") or {}
     weights, guarantees = instance["weights"], instance.get("guarantees") or {}
+    labels = {f"label {by!r}": of for by, of in teams.items()}
 
     def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
         return v + 0.0 if type(v) is float or (v is not None and float(v) == v) else v
@@ -526,9 +531,9 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         capacities = {f"capacity of {name!r}": plain(c) for name, c in together(names, instance["capacities"][s])}
         yield f"server {servers[s]!r}", {"count": plain(instance["counts"][s])} | capacities
     for j in sorted(range(len(instance["users"])), key=instance["users"].__getitem__):
-        row = instance["demands"][j]
-        by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
-        runs = in_order
+        row, runs = instance["demands"][j], in_order
+        alike = not (row and isinstance(row[0], list))
+        by_server = [row] * len(servers) if alike else row
         if eligible is not None or any(lacks):
             may = [True] * len(servers) if eligible is None else eligible[j]
             runs = [s for s in in_order if may[s] and not any(by_server[s][i] for i in lacks[s])]
@@ -536,13 +541,16 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         of_user = weights[user] if isinstance(weights, dict) else weights[j]
         fields = {"weight": plain(of_user), "task limit": plain(instance["task_limits"][j])}
         least = guarantees.get(user) if isinstance(guarantees, dict) else guarantees[j]
-        fields |= {"guarantee": plain(least)} if least else {}
-        fields |= {f"label {by!r}": of[j] for by, of in teams.items() if of[j] is not None}
+        if least:
+            fields["guarantee"] = plain(least)
+        if labels:
+            fields |= {label: of[j] for label, of in labels.items() if of[j] is not None}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
-        same = all(by_server[s] == by_server[runs[0]] for s in runs)
+        same = alike or all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
-            fields |= {what + where: plain(d) for what, d in zip(demand_of, by_server[s])}
+            for what, d in zip(demand_of, by_server[s]):
+                fields[what + where] = d + 0.0 if type(d) is float else plain(d)
         if rates is not None:
             fields |= {f"rate on {servers[s]!r}": plain(rates[j][s]) for s in runs}
         yield f"user {user!r}", fields
@@ -562,10 +570,16 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def digest(instance: Mapping[str, Any]) -> str:
-    """The SHA-256 of the `entries`, each a line of JSON with sorted keys."""
-    found, written = hashlib.sha256(), json.JSONEncoder(sort_keys=True).encode
-    for entry in entries(instance):
-        found.update(written(entry).encode() + b"\n")
+    """The SHA-256 of the `entries`, each a line of JSON with sorted keys.
+
+    Entries are written many at a time. Between parts stands a line feed, which is in no text of JSON and, between two
+    lists, only where an entry ends.
+    """
+    found, rest = hashlib.sha256(), entries(instance)
+    written = json.JSONEncoder(sort_keys=True, separators=("\n", ": ")).encode
+    while some := [*islice(rest, AT_ONCE)]:
+        lines = written(some)[1:-1].replace("}]\n[", "}]\0[").replace("\n", ", ").replace("\0", "\n")
+        found.update(lines.encode() + b"\n")
     return found.hexdigest()
 
 

@@ -14,7 +14,8 @@ are too few where users need very little of what is full; then 2,000 are tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from operator import mul
 from typing import Any
 
 from .instance import Cluster
@@ -89,20 +90,22 @@ class WaterFilling:
     """Bounds on max-min fair levels on a pool, as two integers per user (Proposition 15.5).
 
     Levels are multiples of ``2^-bits`` of a unit near the largest one, loads multiples of ``1 / full``. Each of these
-    has a lower and an upper bound: ``rates`` and `most`, loads of a level of 1 by user and resource (exact from below
+    has a lower and an upper bound: ``rates`` and ``most``, loads of a level of 1 by user and resource (exact from below
     if less than 1; 0 of a resource that is not needed); ``low`` and ``high``, levels at bounds. ``lower`` and ``upper``
     are the results. ``scale`` is the unit of levels over the weights of users.
     """
 
     def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
         self.cluster, self.clock, self.full = cluster, cluster.clock, 1 << 2 * bits
-        levels = (share / cluster.weights[j] for j, share in cluster.shares(below).items())
-        shift = bits - max(z.n.bit_length() - z.d.bit_length() for z in levels)  # any unit is right
+        self.below, self.shares = below, cluster.shares(below)
+        levels = ((share, cluster.weights[j]) for j, share in self.shares.items())
+        # of the largest level; any unit is right
+        shift = bits - max((z.n * w.d).bit_length() - (z.d * w.n).bit_length() for z, w in levels)
         unit = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift)
         kinds = {w: unit / w for w in {*cluster.weights}}
         self.scale = [kinds[w] for w in cluster.weights]
         room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
-        self.rates, self.rates_above = dict[int, tuple[Any, ...]](), dict[int, list[int]]()
+        self.rates, self.most = dict[int, list[Any]](), dict[int, list[int]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
         nothing, closed = (0, 0), [i for i, r in enumerate(room) if not r.n]
         for j in cluster.active:
@@ -111,41 +114,36 @@ class WaterFilling:
             most = least if above is below else above[j][0] * self.scale[j]
             if least.n <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
-            high = ZERO if any(needs[i].n for i in closed) else cluster.high[j]
+            high = ZERO if closed and any(needs[i].n for i in closed) else cluster.high[j]
             low = cluster.low[j]
             self.low[j] = (math.floor(low * least), math.ceil(low * most)) if low.n else nothing
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            self.rates[j] = tuple(
+            self.rates[j] = rates = [
                 (d.n * r.d * most.d // (d.d * r.n * most.n) or d / (r * most)) if d.n and r.n else 0
                 for d, r in zip(needs, room)
-            )
-            if most is not least:
-                self.rates_above[j] = [math.ceil(d / (r * least)) if r.n else 0 for d, r in zip(needs, room)]
+            ]
+            if most is least:
+                self.most[j] = [(rate if type(rate) is int else 0) + 1 if rate else 0 for rate in rates]
+            else:
+                self.most[j] = [math.ceil(d / (r * least)) if r.n else 0 for d, r in zip(needs, room)]
         self.lower, self.upper = dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 
     def at_tasks(self, c: Table) -> dict[int, int]:
         """The users' levels at their tasks, rounded down, by shares of a task."""
-        return {j: math.floor(share * self.scale[j]) for j, share in self.cluster.shares(c).items()}
-
-    def most(self, j: int) -> Iterable[int]:
-        """Rates of a user from above."""
-        return self.rates_above.get(j) or [
-            rate + 1 if type(rate) is int and rate else math.floor(rate) + 1 if rate else 0 for rate in self.rates[j]
-        ]
+        shares, scale = self.shares if c is self.below else self.cluster.shares(c), self.scale
+        return {j: z.n * scale[j].n // (z.d * scale[j].d) for j, z in shares.items()}
 
     def fill(self) -> None:
         """Raise a common level from 0, and fix the users who reach a full resource or their limit."""
-        level, rising = 0, set[int]()
-        starts, ends = (
-            [(at, stops, j) for j, (_, at) in bounds.items()]
-            for stops, bounds in ((False, self.low), (True, self.high))
-        )
-        events = sorted(starts + ends, reverse=True)
+        level, rising = 0, {j for j, (_, at) in self.low.items() if not at}
+        if rising:
+            self.slope = [sum(of_resource) for of_resource in zip(*map(self.most.__getitem__, rising))]
+        starts = [(at, False, j) for j, (_, at) in self.low.items() if at]
+        events = sorted(starts + [(at, True, j) for j, (_, at) in self.high.items()], reverse=True)
         for low, _, j in starts:
-            if low:
-                self.add(j, low, 0)
+            self.add(j, low, 0)
         closed = set[int]()
         while len(self.lower) < len(self.low):
             self.clock.check()
@@ -174,7 +172,7 @@ class WaterFilling:
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
-        for i, rate in enumerate(self.most(j)):
+        for i, rate in enumerate(self.most[j]):
             if rate:
                 if level:
                     self.fixed[i] += rate * level
@@ -182,20 +180,23 @@ class WaterFilling:
 
     def settle(self, full: set[int], level: int, rising: set[int]) -> None:
         """Bound the levels of users who need a full resource by what its other users leave at least."""
-        least = dict(self.lower)
-        for j in self.low.keys() - least.keys():
-            low, high = self.low[j][0], self.high.get(j)
-            least[j] = max(low, level if high is None else min(level, high[0]))
+        lower, high = self.lower, self.high
+        least = {
+            j: lower[j] if j in lower else max(low, level if j not in high else min(level, high[j][0]))
+            for j, (low, _) in self.low.items()
+        }
         slack = dict.fromkeys(full, self.full)
         for i in full:
             # from below: what is left at most if all have what they surely have (part 2 of Proposition 15.5)
-            rates = ((of_user[i], j) for j, of_user in self.rates.items())
-            slack[i] -= sum((rate if type(rate) is int else math.floor(rate)) * least[j] for rate, j in rates if rate)
+            surely = [rate if type(rate := of_user[i]) is int else 0 for of_user in self.rates.values()]
+            slack[i] -= sum(map(mul, surely, least.values()))
         for j, of_user in self.rates.items():
-            if j in self.lower or not any(of_user[i] for i in full):
+            if j in lower:
                 continue
-            rates = ((max(slack[i], 0), rate) for i in full if (rate := of_user[i]))
-            most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
+            rates = [(max(slack[i], 0), rate) for i in full if (rate := of_user[i])]
+            if not rates:
+                continue
+            most = least[j] + 1 + min([r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates])
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
             rises = j in rising
             self.add(j, self.upper[j] - (0 if rises else self.low[j][1]), -1 if rises else 0)

@@ -280,6 +280,11 @@ class Branch:
         """Its level, or how far children rose alone."""
         return self.alone if self.still else self.level
 
+    @property
+    def motion(self) -> tuple[Any, Any, int, Any, Any, int]:
+        """What tells its level and how far its children rose alone, beside those of its parent."""
+        return self.level, self.alone, self.state, self.at, self.speed, self.still
+
 
 def vector_of(child: Leaf | Branch) -> list[Any]:
     """The shares of resources that a child holds."""
@@ -355,11 +360,13 @@ class Filling:
         self.states: list[State] = []
         self.told: dict[int, Any] = {}  # the last level of each branch in `states`
         self.together: set[int] = set()  # branches several of whose children rise alone
-        # when the last step began that was not tiny: tasks, how many states there were, and clocks of branches. Tasks
-        # are asked for only where a row is full: all of them at each step took a third of an answer of 1,500 leaves.
-        self.before: list[Any] = []
-        self.states_before, self.clocks_before = -1, list[tuple[Any, Any]]()
+        # when the last step began that was not tiny: tasks, how many states there were, and levels of branches. They
+        # are computed only where a row is full: at each step tasks took a third of an answer of 1,500 leaves, and
+        # levels a sixth of one of 1,290 in 60 teams.
+        self.before, self.levels_before = list[Any](), list[Any]()
+        self.states_before = -1
         self.changed: dict[int, tuple[Any, Any, int]] | None = None  # what leaves were then that changed since
+        self.moved: dict[int, tuple[Any, Any, int, Any, Any, int]] = {}  # the same of branches
         self.waited: list[tuple[list[Any], list[int]]] = []
         self.sleeps = [False] * len(self.leaves)
         self.unmet: dict[tuple[int, int], tuple[Any, Any]] = {}  # by branch and resource: what is held, and the floor
@@ -397,7 +404,7 @@ class Filling:
             # a step that is rounding alone is not the last one before a row: who waited would seem to have had no time
             # to rise
             if (self.watch or self.floors) and not self.reaches(upto, root.clock):
-                self.states_before, self.clocks_before, self.changed = len(self.states), self.clocks(), {}
+                self.states_before, self.changed, self.moved = len(self.states), {}, {}
             self.advance(root, upto)
             # rows that are full at the same time as an event inside: after it, nobody who uses them may rise
             if row is not None or any(self.reaches(self.one, self.used[r], self.same) for r, _ in filling):
@@ -407,24 +414,23 @@ class Filling:
                 if self.again:
                     self.restart()
 
-    def clocks(self) -> list[tuple[Any, Any]]:
-        """The level of each branch, and how far its children rose alone.
+    def clocks(self, moved: Mapping[int, tuple[Any, Any, int, Any, Any, int]]) -> list[tuple[Any, Any]]:
+        """The level of each branch, and how far its children rose alone, with what branches were that ``moved`` since.
 
         Branches stay as they are: numbers grow when they are brought up to date.
         """
-        out = [(self.branches[0].level, self.branches[0].alone)]
-        for branch in self.branches[1:]:
-            now, alone = branch.level, branch.alone
-            if branch.state in (RISING, ALONE):
-                above = out[branch.parent.number][branch.state == ALONE]  # type: ignore[union-attr]
-                moved = self.positive(above - branch.at) * branch.speed
-                now, alone = (now, alone + moved) if branch.still else (now + moved, alone)
+        out: list[tuple[Any, Any]] = []
+        for branch in self.branches:
+            now, alone, state, at, speed, still = moved.get(branch.number) or branch.motion
+            if branch.parent is not None and state in (RISING, ALONE):
+                more = self.positive(out[branch.parent.number][state == ALONE] - at) * speed
+                now, alone = (now, alone + more) if still else (now + more, alone)
             out.append((now, alone))
         return out
 
     def now(self) -> list[Any]:
         """The tasks of each leaf."""
-        return self.tasks({}, self.clocks())
+        return self.tasks({}, self.clocks({}))
 
     def tasks(self, changed: Mapping[int, tuple[Any, Any, int]], clocks: Sequence[tuple[Any, Any]]) -> list[Any]:
         """The tasks of each leaf at clocks of the branches, with what leaves were then that ``changed`` since."""
@@ -440,7 +446,7 @@ class Filling:
         """Keep a state: levels that changed since the last one, and rows that are full from now on."""
         new = {
             k: level
-            for k, level in enumerate([level for level, _ in self.clocks()] if levels is None else levels)
+            for k, level in enumerate([level for level, _ in self.clocks({})] if levels is None else levels)
             if level is not None and self.told.get(k) != level
         }
         self.told |= new
@@ -461,6 +467,7 @@ class Filling:
 
     def advance(self, branch: Branch, to: Any) -> None:
         """Move a branch to a value of its clock."""
+        self.keep_motion(branch)
         by = self.positive(to - branch.clock)  # an event that is due may lie behind the clock, by rounding
         if by > self.zero:
             rate, m = branch.rate, self.m
@@ -489,6 +496,11 @@ class Filling:
         """Keep what a leaf is that changes for the first time since the last step began."""
         if self.changed is not None:
             self.changed.setdefault(leaf.number, (leaf.tasks, leaf.at, leaf.state))
+
+    def keep_motion(self, branch: Branch) -> None:
+        """The same of a branch."""
+        if self.changed is not None and branch.number not in self.moved:
+            self.moved[branch.number] = branch.motion
 
     def catch_up(self) -> None:
         """Bring all branches and leaves up to date."""
@@ -623,6 +635,7 @@ class Filling:
 
     def attach(self, child: Branch, branch: Branch) -> None:
         """Let a branch rise with its parent, or alone while its share stands still."""
+        self.keep_motion(child)
         was, alone = child.state, not child.growth > self.zero
         if was == ALONE and not alone:
             branch.alone_sums.put(child.place, self.nothing)
@@ -648,12 +661,15 @@ class Filling:
 
     def count(self, branch: Branch, by: int) -> None:
         """Count children that rise alone."""
+        self.keep_motion(branch)
         branch.still += by
         (self.together.add if branch.still > 1 else self.together.discard)(branch.number)
 
     def stop(self, child: Leaf | Branch, branch: Branch) -> None:
         """A child that rose cannot rise any more."""
         branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
+        if isinstance(child, Branch):
+            self.keep_motion(child)
         sums = branch.alone_sums if child.state == ALONE else branch.sums
         sums.put(child.place, self.nothing)
         self.count(branch, -(child.state == ALONE))
@@ -665,6 +681,7 @@ class Filling:
 
     def rebuild(self, branch: Branch) -> None:
         """Compare the children of a branch afresh, and put its vector together from theirs."""
+        self.keep_motion(branch)
         self.told.pop(branch.number, None)  # its level may change at once
         m, levels = self.m, []
         rising = [child for child in branch.children if child.state != STOPPED]
@@ -716,7 +733,9 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         if self.changed is not None:
-            self.before, self.changed = self.tasks(self.changed, self.clocks_before), None
+            clocks = self.clocks(self.moved)
+            self.levels_before = [level for level, _ in clocks]
+            self.before, self.changed = self.tasks(self.changed, clocks), None
         self.catch_up()
         self.again, begins, self.begun = False, not self.begun, True
         for leaf in self.leaves:
@@ -731,7 +750,7 @@ class Filling:
         if len(self.waited) > known:  # rows that are full together are shown one placement for all
             self.waited[known:] = [(self.before, [j for _, waited in self.waited[known:] for j in waited])]
         if full and self.states_before == len(self.states) and (self.watch or self.floors):
-            self.tell(levels=[level for level, _ in self.clocks_before])
+            self.tell(levels=self.levels_before)
         if not nobody:
             self.tell(full, levels)
         self.sleep()

@@ -52,6 +52,10 @@ TIGHT: dict[str, dict[str, Any]] = {
         "eps_duality_gap_abs": 1e-10,
         "eps_duality_gap_rel": 1e-10,
     },
+    # At their own tolerances DRF (QOCO, MOREAU) and alpha = 2 (COPT) of 20 users on servers were not certified.
+    "QOCO": {"abstol": 1e-10, "reltol": 1e-10},
+    "MOREAU": {"ipm_settings": dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)},
+    "COPT": {"FeasTol": 1e-9, "DualTol": 1e-9},
 }
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
 # For further attempts, if the solver fails at these; CLARABEL and ECOS then work in equilibrated units.
@@ -70,7 +74,11 @@ _AGAIN: dict[str, tuple[dict[str, Any], ...]] = {
 }
 EQUILIBRATED = ("CLARABEL", "ECOS")  # whose further tries are in these units
 # Names of time limits; ECOS has none.
-_TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
+_TIME = {
+    "SCS": "time_limit_secs",
+    "COPT": "TimeLimit",
+    **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP", "MOREAU"), "time_limit"),
+}
 # Entries of a compiled problem for which one iteration takes at most about 0.1 s, and for which the whole solve does;
 # the latter are also the numbers of a problem that CVXPY's chain compiles within this time.
 _LONG, _SHORT = 50_000, 2_000

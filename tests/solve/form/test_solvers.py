@@ -84,6 +84,50 @@ def test_values_that_a_solver_does_not_take_are_bad_input(solver: str, options: 
         fo.MostTasks().allocate(fo.Instance([[1], [2]], [3]), solver=solver, solver_options=options)
 
 
+@dataclass(frozen=True)
+class Norm(fo.Constraint):
+    """The Euclidean norm of users' tasks is at most a number."""
+
+    most: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"norm": cp.norm(model.tasks) <= self.most}
+
+
+NEEDS = {
+    "exponential": fo.Policy(fo.AlphaFair(1)),
+    "power": fo.Policy(fo.AlphaFair(0.5)),
+    "second-order": fo.Policy(fo.Total(), [Norm(10)]),
+}
+# The cones that solvers take, by their manuals; without power cones CVXPY gives powers to some in second-order ones.
+EVERY = frozenset(NEEDS)
+CONES = {
+    **dict.fromkeys(("CLARABEL", "SCS", "MOREAU"), EVERY),
+    **dict.fromkeys(("HIGHS", "SCIPY", "OSQP", "PIQP", "PROXQP"), frozenset()),
+    "ECOS": frozenset({"second-order", "exponential"}),
+    "QOCO": frozenset({"second-order"}),
+    "COPT": frozenset({"second-order", "exponential"}),
+}
+
+
+@pytest.mark.parametrize("cone", NEEDS)
+@pytest.mark.parametrize("solver", CONES)
+def test_a_solver_is_certified_or_refused_by_naming_a_cone_that_it_does_not_take(solver: str, cone: str) -> None:
+    if solver not in solvers.installed():
+        pytest.skip(f"{solver} is not installed")
+    instance = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    try:
+        answer = NEEDS[cone].allocate(instance, solver=solver)
+    except fo.errors.SolverUnavailable as error:
+        assert error.lacks and not CONES[solver].intersection(error.lacks)
+        assert f"it has {error.lacks[0]} cones" in str(error)
+        assert f"{solver} cannot take this kind of problem" in str(error)
+        assert set(error.lacks) <= {cone, "second-order"}
+    else:
+        assert answer.certificate.ok and answer.certificate.solver == solver
+        assert cone in CONES[solver] or (cone == "power" and "second-order" in CONES[solver])
+
+
 # -- HiGHS's other methods ------------------------------------------------------------------------------------
 
 DIFFERENT = fo.datasets.log_uniform(10, 2, n_servers=20, different_servers=True, decades=1.0, seed=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -22,33 +23,48 @@ from fairopt.instance import Instance
 from fairopt.io.files import reader_of_folder
 from fairopt.io.quantities import capacity_of
 from fairopt.io.readers import readers_of_jobs
+from fairopt.io.requests import is_requests
 from fairopt.io.text_files import read_text
 from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler
 from fairopt.online.scheduler import Scheduler
+from fairopt.online.served import service
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
 from fairopt.online.units import check_unit
-from fairopt.online.usage import named_usage
+from fairopt.online.usage import NAMES as USAGES
+from fairopt.online.usage import Usage, named_usage
 from fairopt.online.waiting import WholeJobs
+from fairopt.plots.service import draw_services
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies import named_policy
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.report import files
-from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, waits_table, write_tasks
+from fairopt.report.timelines import (
+    services_table,
+    timeline_data,
+    timeline_remarks,
+    timelines_table,
+    waits_table,
+    write_tasks,
+)
 from fairopt.runtime.clock import Clock, checked
 from fairopt.runtime.progress import within
 
 FIRST_COME, BACKFILL = "fcfs", "easy"
+SERVICE = "service"  # a kind of picture
+COUNTED = 10**12  # the capacity of tokens, which are counted and limit nothing
+TOKENS = {"input": 1.0, "output": 2.0}  # the cost of a request where none is given
 NOT_IN_FILE_NAMES = re.compile(r"[^\w.=-]+")
 _OTHERS = [one.shown for one in readers_of_jobs() if one.shown]
 _FILES = "\n".join(one.examples for one in readers_of_jobs() if one.examples)
 SIMULATE = f"""Replay jobs task by task under one or several policies, and report waiting by team and user.
 
 A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), which \
-always serves the user with the lowest share; hdrf, which serves the lowest team, then its lowest user; fcfs, first \
+always serves the user with the lowest share; vtc, drr, karma, slurm, kueue, kai, htcondor or decayed, which remember \
+what users had ('vtc:prefill=1,decode=2'); hdrf, which serves the lowest team, then its lowest user; fcfs, first \
 come, first served; or easy, fcfs with a reservation for the first waiting job, which others may not delay. Tasks are \
 whole, and each runs on one server. After Ctrl-C the finished part is shown.
 
@@ -69,6 +85,7 @@ durations seconds; in the traces times are seconds.
   fairopt simulate jobs.csv --servers now/ -p drf --usage decayed:half_life=3600 --json
   fairopt simulate jobs.csv --servers now/ -p drf --usage kueue:half_life=86400
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
+  fairopt simulate azure.csv --capacity slot=8 --tenants chat=1 --tenants code=3 -p vtc -p drr -p fcfs --window 60
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --out tasks.csv"""
 
 
@@ -145,10 +162,22 @@ def replay_jobs(
     ] = 20,
     plot: Annotated[Path | None, typer.Option(help="Draw all policies to a .png, .pdf or .svg file.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help=f"Kind of picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")
+        str | None, typer.Option(help=f"Kind of picture: {', '.join([*TIMELINE_KINDS, SERVICE])}. Default: shares.")
     ] = None,
     between: Annotated[
         tuple[float, float] | None, typer.Option(metavar="FROM TO", help="Time range of the picture.")
+    ] = None,
+    window: Annotated[
+        float | None,
+        typer.Option(metavar="TIME", help="Report what users were served in windows of this length."),
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=AMOUNT",
+            help="What counts as service, by unit of a resource; repeatable. Default: input=1 and output=2 where "
+            "requests have them, else the share.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -166,13 +195,21 @@ def replay_jobs(
     files.check_output(plot, files.PICTURES, *inputs)
     if plot is not None:
         kind = kind or "shares"
-        check_timelines(kind, between)
+        if kind != SERVICE:
+            check_timelines(kind, between)
+        elif between is not None:
+            raise InvalidBlock("--kind service has windows and no --between; leave it out")
         if kind == "distance" and not fair:
             raise InvalidBlock("--kind distance needs times at which distances are measured; give --fair 20")
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
     remembered = None if usage is None else named_usage(usage)
+    given_cost = (
+        None if cost is None else {name: _amount(name, text) for name, text in amounts_given("--cost", cost).items()}
+    )
+    if cost is not None and window is None and kind != SERVICE:
+        raise InvalidBlock("--cost counts service; give --window TIME too, such as --window 60")
     check_unit(time_unit)
     check_threshold(threshold)
     rules: dict[str, _Rule] = {}
@@ -207,7 +244,7 @@ def replay_jobs(
         _by_types(trace, cluster)
     schedulers: dict[str, Scheduler | WholeJobs] = {}
     teams = dict.fromkeys(job.team for job in trace if job.team is not None)
-    for name, (_, share, order, weights) in rules.items():
+    for name, (_, share, order, weights, of_rule) in rules.items():
         for team in weights or ():
             if team not in teams:
                 raise InvalidBlock(f"hdrf: weights name {team!r}, and no job has this team; {nearest(team, teams)}")
@@ -218,18 +255,24 @@ def replay_jobs(
             of_teams = known if weights is None else weights
             schedulers[name] = HierarchicalScheduler(cluster, of_teams, placement=placement)
         else:
-            past: dict[str, Any] = {"usage": remembered} if order == "share" else {}
+            past: dict[str, Any] = {"usage": of_rule or remembered} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
     runs: dict[str, Timeline] = {}
 
+    counted = given_cost or (TOKENS if {*TOKENS} <= {*cluster.resources} else None)
+
     def show() -> None:
+        wanted = window is not None or kind == SERVICE
+        services = {name: service(run, counted, window) for name, run in runs.items()} if wanted else {}
         if as_json:
-            done = {name: timeline_data(run, threshold) for name, run in runs.items()}
+            done = {name: timeline_data(run, threshold, services.get(name)) for name, run in runs.items()}
             show_json("fairopt.simulations/1", {"notes": notes, "policies": done})
         elif runs:
             console_for().print(timelines_table(runs))
             if (waits := waits_table(runs, threshold)) is not None:
                 console_for().print(waits)
+            if services:
+                console_for().print(services_table(services))
             for line in timeline_remarks(runs, threshold):
                 say(line, style="dim")
         saved = []  # after the results are shown, in case a file cannot be written
@@ -238,7 +281,12 @@ def replay_jobs(
             run.save(outs[name]) if outs[name].suffix.lower() == ".json" else write_tasks(run, outs[name])
         if plot is not None:
             try:
-                files.write_picture(draw_timelines(runs, kind or "shares", between=between), plot)
+                if kind == SERVICE:
+                    unit = next((run.time_unit for run in runs.values()), None)
+                    drawn = draw_services(services, time_unit=unit)
+                else:
+                    drawn = draw_timelines(runs, kind or "shares", between=between)
+                files.write_picture(drawn, plot)
                 saved.append(plot)
             except InvalidBlock as error:  # if only a part was replayed
                 complain(f"cannot draw the picture: {error}")
@@ -281,13 +329,22 @@ def replay_jobs(
         )
 
 
+def _amount(name: str, text: str) -> float:
+    """A cost as a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidBlock(f"--cost {name}={text} is no number; give such as {name}=2") from None
+
+
 class _Rule(NamedTuple):
-    """A policy: its name, the share that is measured, the order of the queue, and weights of teams."""
+    """A policy: its name, the share that is measured, the order of the queue, weights of teams, and its memory."""
 
     name: str
     share: Share
     order: str
     weights: Mapping[str, float] | None = None
+    usage: Usage | None = None  # what it remembers; None for that of --usage
 
 
 _HDRF = _Rule("HDRF", DominantShare(), "hdrf")  # with the weights of the servers' folder
@@ -299,6 +356,8 @@ def _rule(text: str) -> _Rule:
         return _Rule("FCFS", DominantShare(), "arrival")
     if text.strip().lower() == BACKFILL:
         return _Rule("EASY", DominantShare(), BACKFILL)
+    if text.strip().partition(":")[0].lower() in USAGES:
+        return _Rule(text.strip(), DominantShare(), "share", usage=named_usage(text))
     policy = named_policy(text)
     if isinstance(policy, HDRF):
         if policy.by != ("team",):
@@ -314,7 +373,7 @@ def _rule(text: str) -> _Rule:
         problem = f"maximises {policy.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(
         f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
-        f"'Leximin(PNormShare(2))', or hdrf, {FIRST_COME} or {BACKFILL}"
+        f"'Leximin(PNormShare(2))', or hdrf, vtc, {FIRST_COME} or {BACKFILL}"
     )
 
 
@@ -335,6 +394,9 @@ def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
 def _server(capacity: list[str], jobs: str) -> Instance:
     """One server with a capacity, in the units that the header of the jobs names."""
     given = capacity_of(amounts_given("--capacity", capacity))
+    if is_requests(Path(jobs)):  # tokens are counted, and limit nothing unless their amount is given
+        given = dict.fromkeys(TOKENS, Fraction(COUNTED)) | dict(given)
+        return Instance([], [float(amount) for amount in given.values()], resources=list(given), servers=["capacity"])
     header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]
     units = dict((match[1], match[2]) for cell in header if (match := re.fullmatch(r"(.*\S)\s*\[(.*)\]", cell)))
     if len(header) == 1:  # of sacct

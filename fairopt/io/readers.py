@@ -174,6 +174,27 @@ OWN = (
     _of_tables("Parquet tables", "fairopt.io.parquet:read_tables", "parquet"),
 )
 
+OWN_OF_JOBS = (
+    Reader(
+        "requests",
+        "fairopt.io.requests:read_requests",
+        (
+            Option(
+                "tenants", dict, "NAME=PART", "Of a trace of requests: tenants and their parts of them; repeatable."
+            ),
+            Option("tenant_column", str, "NAME", "Of a trace of requests: the column with the tenant."),
+            Option("prefill_rate", float, "TOKENS", "Of a trace of requests: input tokens a second of one slot."),
+            Option("decode_rate", float, "TOKENS", "Of a trace of requests: output tokens a second of one slot."),
+        ),
+        path="fairopt.io.requests:is_requests",
+        shown="a trace of requests to language models",
+        examples="""\
+  azure.csv  a trace of requests: TIMESTAMP, ContextTokens, GeneratedTokens (Azure);
+             also of BurstGPT (.csv) and Mooncake (.jsonl); with --tenants or
+             --tenant-column, and --capacity slot=8""",
+    ),
+)
+
 
 @cache
 def readers() -> tuple[Reader, ...]:
@@ -183,8 +204,8 @@ def readers() -> tuple[Reader, ...]:
 
 @cache
 def readers_of_jobs() -> tuple[Reader, ...]:
-    """The readers of jobs of other distributions; ``read(path, servers, notes, **options)`` returns `JobArguments`."""
-    return (*_of(JOBS),)
+    """The readers of jobs; ``read(path, servers, notes, **options)`` returns `JobArguments`."""
+    return (*OWN_OF_JOBS, *_of(JOBS))
 
 
 def readers_to_ask(jobs: bool = False) -> tuple[Reader, ...]:

@@ -5,9 +5,9 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 * `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
 * `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
-* `Usage` and its members `VTC`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
-* `service_gap` and `longest_wait`: what a replay kept of promises. `try_promise` searches the smallest trace that
-  breaks one, a `BrokenPromise`.
+* `Usage` and its members `VTC`, `DRR`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
+* `service`: what users were served over time, a `Service`. `service_gap` and `longest_wait`: what a replay kept of
+  promises. `try_promise` searches the smallest trace that breaks one, a `BrokenPromise`.
 
 The files:
 
@@ -17,6 +17,7 @@ The files:
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
 * `usage`: what is remembered of users. `memory`: its formulas. `promises`: checked on replays.
 * `traces`: promises tried on random traces.
+* `served`: service by user and window.
 * `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.
 * `fair`: the divisible optimum at moments of a timeline.
 """

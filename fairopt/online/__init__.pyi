@@ -4,10 +4,13 @@ from fairopt.online.files import read_jobs as read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler as HierarchicalScheduler
 from fairopt.online.promises import longest_wait as longest_wait
 from fairopt.online.promises import service_gap as service_gap
+from fairopt.online.served import Service as Service
+from fairopt.online.served import service as service
 from fairopt.online.task_scheduler import PlacedTask as PlacedTask
 from fairopt.online.timeline import Timeline as Timeline
 from fairopt.online.traces import BrokenPromise as BrokenPromise
 from fairopt.online.traces import try_promise as try_promise
+from fairopt.online.usage import DRR as DRR
 from fairopt.online.usage import KAI as KAI
 from fairopt.online.usage import VTC as VTC
 from fairopt.online.usage import HTCondor as HTCondor

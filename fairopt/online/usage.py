@@ -129,6 +129,7 @@ class Usage:
 _CHECKS: dict[str, tuple[Callable[[float], bool], str]] = {
     "half_life": (lambda value: 0 < value < math.inf, "a finite time > 0"),
     "sampling": (lambda value: 0 < value < math.inf, "a finite time > 0"),
+    "quantum": (lambda value: 0 < value < math.inf, "a finite cost > 0"),
     "k": (lambda value: 0 <= value < math.inf, "a finite number >= 0"),
     "alpha": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
 }
@@ -168,6 +169,36 @@ class VTC(Usage):
     half_life: float | None = field(default=None, init=False, repr=False)
 
     _always = "cost"
+
+
+@dataclass(frozen=True)
+class DRR(VTC):
+    """Deficit round robin (Shreedhar and Varghese 1996): in each round users are served up to a quantum per weight.
+
+    A user whose cost exceeds the quantum of its round pays the rest in the next ones, as where the lengths of requests
+    are unknown before they run. Within a round users alternate, where the original serves each in one go: so the cost
+    per round is the same, and waits are shorter.
+
+    Parameters
+    ----------
+    quantum : float, default 1000
+        The cost that a weight of 1 is served in a round.
+    lift : bool, default True
+        Without it a client who was idle catches up with the rounds that it missed.
+    cost : dict of float by resource, optional
+        As of `VTC`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.online.DRR(quantum=500)
+    DRR(lift=True, cost={'input': 1.0, 'output': 2.0}, quantum=500)
+    """
+
+    quantum: float = 1000.0
+
+    def _level(self, user: Any, now: Any, origin: Any) -> float:
+        return float(floor(to_36_bits(float(user.turn) / self.quantum)))
 
 
 @dataclass(frozen=True)
@@ -395,7 +426,7 @@ def _raise_poorest(offers: list[tuple[Any, float]], amount: float) -> None:
         user.average += min(max(0.0, level * user.weight - user.average), most)
 
 
-_MEMBERS: tuple[type[Usage], ...] = (VTC, Karma, Slurm, HTCondor, Kueue, KAI)
+_MEMBERS: tuple[type[Usage], ...] = (VTC, DRR, Karma, Slurm, HTCondor, Kueue, KAI)
 NAMES = {"decayed": Usage, "fair-tree": Slurm} | {kind.__name__.lower(): kind for kind in _MEMBERS}
 
 

@@ -12,12 +12,15 @@ from fairopt.allocation import part_of_capacity
 from fairopt.io.notes import counted
 from fairopt.io.saving import write_whole
 from fairopt.online.frames import by_task
+from fairopt.online.served import Service
 from fairopt.online.timeline import Timeline
 from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines
 from fairopt.report.tables import Column, Table, both_ends, numbers, percents
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
+
+COUNTED_ONLY = 1e-6  # utilisation below which a resource is only counted, as tokens are
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:
@@ -33,7 +36,9 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     groups.append(_spread("waiting" + unit, [f["waiting"] for f in summaries], factor))
     groups.append(_spread("slowdown", [f["slowdown"] for f in summaries]))
     used = [_use_under_load(run) for run in runs.values()]
-    groups.append([Column(r, percents(u[i] for u in used)) for i, r in enumerate(shortened(first.resources))])
+    shown = [i for i in range(len(first.resources)) if any(u[i] >= COUNTED_ONLY for u in used)]
+    names = shortened(first.resources)
+    groups.append([Column(names[i], percents(u[i] for u in used)) for i in shown or range(len(names))])
     if any(len(run.fair_at) for run in runs.values()):
         groups.append([Column("distance", percents(f["distance"]["mean"] for f in summaries))])
     return Table(title, Column("policy", list(runs), right=False), groups)
@@ -138,7 +143,44 @@ def _use_under_load(run: Timeline) -> Float:
     )
 
 
-def timeline_data(run: Timeline, threshold: float) -> dict[str, Any]:
+def services_table(services: Mapping[str, Service]) -> Table:
+    """A row per run: service, its largest gap, and Jain's index by window; then the service of users."""
+    of = list(services.values())
+    first = of[0]
+    index = [one.jain[np.isfinite(one.jain)] for one in of]
+    groups = [
+        [Column("total", numbers([one.served.sum() for one in of]))],
+        [
+            Column("largest gap", numbers([one.gap for one in of])),
+            Column("VTC's bound", numbers([one.bound for one in of])),
+        ],
+        [
+            Column("Jain", numbers([values.mean() if len(values) else np.nan for values in index])),
+            Column("worst", numbers([values.min(initial=np.inf) if len(values) else np.nan for values in index])),
+        ],
+    ]
+    shown = both_ends(np.array([*first.total.values()]))
+    names = shortened([first.users[j] for j in shown])
+    groups.append(
+        [Column(name, numbers([one.served[:, j].sum() for one in of])) for name, j in zip(names, shown, strict=True)]
+    )
+    title = f"Service per weight, in {counted(len(first.jain), 'window')} of {first.edges[1] - first.edges[0]:.6g}"
+    return Table(title, Column("policy", list(services), right=False), groups)
+
+
+def service_data(of: Service) -> dict[str, Any]:
+    """The numbers of a `Service`, for JSON."""
+    return {
+        "total": of.total,
+        "largest_gap": of.gap,
+        "bound": of.bound,
+        "edges": of.edges.tolist(),
+        "jain": of.jain.tolist(),
+        "served": dict(zip(of.users, of.served.T.tolist(), strict=True)),
+    }
+
+
+def timeline_data(run: Timeline, threshold: float, service: Service | None = None) -> dict[str, Any]:
     """`Timeline.summary` with the other numbers of the tables."""
     used = dict(zip(run.resources, _use_under_load(run).tolist(), strict=True))
     return {
@@ -149,6 +191,7 @@ def timeline_data(run: Timeline, threshold: float) -> dict[str, Any]:
         "slowdown_threshold": threshold,
         "time_unit": run.time_unit,
         "interrupted": run.interrupted,
+        **({} if service is None else {"service": service_data(service)}),
     }
 
 

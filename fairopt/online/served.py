@@ -96,12 +96,12 @@ def service(run: Timeline, cost: Mapping[str, float] | None = None, window: floa
     if window is not None and not length * MOST_WINDOWS >= ended - begun:
         raise InvalidBlock(f"window is {window!r}, and the run lasts {ended - begun:.6g}; give a longer one")
     n = max(1, math.ceil((ended - begun) / length)) if length else 1
-    edges = begun + length * np.arange(n + 1)
+    edges: Float = begun + length * np.arange(n + 1, dtype=float)
     users, _, weights = who(run)
     # Where a start is, to the left of its right end: rounding of the division must not move it past the last window.
     at = np.clip(np.searchsorted(edges, run.start, side="right") - 1, 0, n - 1)
-    served = np.bincount(at * len(weights) + users, service_per_weight(run, cost), n * len(weights))
-    served = served.reshape(n, len(weights))
+    costs = np.bincount(at * len(weights) + users, service_per_weight(run, cost), n * len(weights))
+    served = np.asarray(costs.reshape(n, len(weights)), dtype=float)
     waits = _waiting(run, edges, users)
     active = waits[:-1] & waits[1:]
     index = [jain(row[here]) if here.sum() > 1 else np.nan for row, here in zip(served, active, strict=True)]

@@ -21,7 +21,9 @@ AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:56.6805900,100,10
 """
 requests = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.integers(1, 20), st.integers(0, 30)), min_size=2, max_size=30
+    st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.integers(1, 20), st.integers(0, 30)),
+    min_size=2,
+    max_size=30,
 )
 
 
@@ -143,10 +145,10 @@ def test_what_is_wrong_with_a_trace_is_said(tmp_path, text, options, message):
 def test_a_line_that_is_no_json_is_named(tmp_path):
     file = tmp_path / "moon.jsonl"
     file.write_text('{"timestamp": 0, "input_length": 1, "output_length": 1}\n{"timestamp"\n')
-    with pytest.raises(InvalidInstance, match="line 2: .*give an object of JSON on each line"):
+    with pytest.raises(InvalidInstance, match=r"line 2: .*give an object of JSON on each line"):
         fo.online.read_jobs(file, SLOTS, tenants={"a": 1})
     file.write_text('{"timestamp": 0, "input_length": 1, "output_length": 1}\n[1]\n')
-    with pytest.raises(InvalidInstance, match="line 2: .* is no object of JSON"):
+    with pytest.raises(InvalidInstance, match=r"line 2: .* is no object of JSON"):
         fo.online.read_jobs(file, SLOTS, tenants={"a": 1})
 
 

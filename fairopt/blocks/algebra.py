@@ -800,9 +800,7 @@ class Natural:
 
             return self._once("rounding", written, point, of)
 
-    def _once(
-        self, name: str, written: _Held, point: Point, of: Callable[[cp.Expression], Any]
-    ) -> float | None:
+    def _once(self, name: str, written: _Held, point: Point, of: Callable[[cp.Expression], Any]) -> float | None:
         """`_at`, kept under a name, as proofs ask again and again; None where variables have no values."""
         values = point.own.known if written.own else {}
         if written.own is None or not all(key in values for key in written.own):

@@ -101,9 +101,9 @@ def slope_by_bound(
 
         f(t x)  <=  U - sum_r y_r (b - t A x)_r,     f(x) - f(x / 2)  >=  sum_r y_r (b - A x / 2)_r - excess
 
-    and more by what y leaves of tasks. Ranges of v may not rest on conditions on x alone that fail at t x, such as lower
-    bounds on tasks: U is then that of wider ranges. Nothing is solved: `slope_of` doubled the time of notions of 20
-    users.
+    and more by what y leaves of tasks. Ranges of v may not rest on conditions on x alone that fail at t x, such as
+    lower bounds on tasks: U is then that of wider ranges. Nothing is solved: `slope_of` doubled the time of notions of
+    20 users.
     """
     x, some, rest = np.asarray(unknowns.value, dtype=float), list[tuple[cp.Constraint, Any]](), list[cp.Constraint]()
     for condition, dual in conditions:

@@ -32,8 +32,9 @@ from fairopt.solve.form.aggregates import SAVED, with_aggregates
 from fairopt.solve.form.highs import solve_data
 from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
-# Factors of a geometric mean that is written in power cones. CVXPY's default is a tree of second-order cones, of the same
-# mean, found in fractions: beside what the mean itself takes 0.04, 0.1 and 0.2 s for 10, 20 and 40 users, here 0.02.
+# Factors of a geometric mean that is written in power cones. CVXPY's default is a tree of second-order cones, of the
+# same mean, found in fractions: beside what the mean itself takes 0.04, 0.1 and 0.2 s for 10, 20 and 40 users, here
+# 0.02.
 FACTORS = 8
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 

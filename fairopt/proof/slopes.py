@@ -101,15 +101,15 @@ def slope_by_bound(
 
         f(t x)  <=  U - sum_r y_r (b - t A x)_r,     f(x) - f(x / 2)  >=  sum_r y_r (b - A x / 2)_r - excess
 
-    and more by what y leaves of tasks. Ranges of v may not rest on conditions on x alone that fail at t x, such as
-    lower bounds on tasks: U is then that of wider ranges. Nothing is solved: `slope_of` doubled the time of notions of
-    20 users.
+    and more by what y leaves of tasks. Conditions on x alone have to hold at t x, as ranges of v rest on them, but for
+    rows of tables, such as lower bounds on tasks: where these fail, U is that of the wider ranges without them. Nothing
+    is solved: `slope_of` doubled the time of notions of 20 users.
     """
     x, some, rest = np.asarray(unknowns.value, dtype=float), list[tuple[cp.Constraint, Any]](), list[cp.Constraint]()
     for condition, dual in conditions:
         if any(v.id != unknowns.id for v in condition.variables()):
             some.append((condition, dual))
-        elif not (isinstance(condition, TableRows) or _is_row(condition)):
+        elif not isinstance(condition, TableRows):  # others may be rows of aggregates, which are no rows on x alone
             rest.append(condition)
     unknowns.save_value(x / 2)
     holds = not any(np.max(condition.violation(), initial=0.0) > 0 for condition in rest)
@@ -198,11 +198,6 @@ class _Tangent(NamedTuple):
         """
         least = self.value - self.hidden
         return least if least <= self.most else -np.inf
-
-
-def _is_row(condition: cp.Constraint) -> bool:
-    """Whether a constraint is linear inequalities."""
-    return isinstance(condition, cp.constraints.Inequality) and bool(condition.expr.is_affine())
 
 
 def _hidden(condition: cp.Constraint, dual: Any) -> float:

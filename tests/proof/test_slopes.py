@@ -94,7 +94,7 @@ class Weakest(fo.Objective):
         return cp.sum(v) + 0.1 * cp.sum(cp.sqrt(v + 1e-3))
 
 
-FLOORS = fo.SharingIncentive(), lambda model: model.tasks[0] + model.tasks[1] >= 1
+FLOORS = fo.SharingIncentive(), fo.MinTasks(0.5)
 
 
 @pytest.mark.parametrize("floors", [(), FLOORS])

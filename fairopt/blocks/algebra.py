@@ -761,7 +761,7 @@ class Natural:
         self.of_bundles = model is not None
         self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
         self.held: dict[int, _Held] = {}
-        self.known: dict[tuple[int, bytes], float | None] = {}  # values of `held` at the last points
+        self.known: dict[tuple[Any, ...], float | None] = {}  # values and rounding of `held` at the last points
         self.lock = threading.Lock()
 
     def adopt(
@@ -787,24 +787,32 @@ class Natural:
     def value(self, objective: Block, point: Point) -> float | None:
         """The objective at a point, without constants; None if its expression has variables without a value there."""
         with self.lock:
-            written = self._written(objective)
-            # by identity: `held` keeps the objective, whose id nobody else can get
-            key = id(objective), point.tasks_by_server[self.pairs.user, self.pairs.server].tobytes()
-            if not written.own and key in self.known:  # proofs ask again and again
-                return self.known[key]
-            value = self._at(written, point, lambda expression: expression.value)
-            if not written.own:  # with variables of its own the value is no function of tasks alone
-                if len(self.known) >= KEPT:
-                    self.known.clear()
-                self.known[key] = value
-        return value
+            return self._once("value", self._written(objective), point, lambda expression: expression.value)
 
     def rounding(self, objective: Block, point: Point) -> float | None:
         """A bound on the rounding in `value`, as in `rounding_of`; None where that is None."""
         with self.lock:
-            written, there = self._written(objective), point.typical().tasks_by_server
-            at = irregular(there[self.pairs.user, self.pairs.server]) / written.scale
-            return self._at(written, point, lambda expression: rounding_of(expression, {written.tasks.id: at}))
+            written = self._written(objective)
+
+            def of(expression: cp.Expression) -> float:
+                there = point.typical().tasks_by_server[self.pairs.user, self.pairs.server]
+                return rounding_of(expression, {written.tasks.id: irregular(there) / written.scale})
+
+            return self._once("rounding", written, point, of)
+
+    def _once(self, name: str, written: _Held, point: Point, of: Callable[[cp.Expression], Any]) -> float | None:
+        """`_at`, kept under a name, as proofs ask again and again; None where variables have no values."""
+        values = point.own.known if written.own else {}
+        if written.own is None or not all(key in values for key in written.own):
+            return None
+        at = point.tasks_by_server[self.pairs.user, self.pairs.server]
+        # by identity: `held` keeps the objective, whose id nobody else can get
+        key = name, id(written.objective), at.tobytes(), *(np.asarray(values[k]).tobytes() for k in written.own)
+        if key not in self.known:
+            if len(self.known) >= KEPT:
+                self.known.clear()
+            self.known[key] = self._at(written, point, of)
+        return self.known[key]
 
     def is_flat(self, objective: Block, point: Point) -> bool:
         """Whether the objective is flat at a point; see `is_flat`."""

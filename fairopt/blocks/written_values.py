@@ -118,8 +118,10 @@ def _value_and_error(node: cp.Expression, typical: Mapping[int, Any], part: floa
     # at absolute values, of constant arguments too, an affine node's own function gives |A| |a|
     value, sizes = _dense(node.numeric(values)), [abs(one) for one in values]
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
-        larger = [size + error if np.any(error) else size for size, error in zip(sizes, errors, strict=True)]
-        size, most = (_dense(abs(node.numeric(some))) for some in (sizes, larger))
+        size = most = _dense(abs(node.numeric(sizes)))
+        if any(map(np.any, errors)):
+            larger = [size + error if np.any(error) else size for size, error in zip(sizes, errors, strict=True)]
+            most = _dense(abs(node.numeric(larger)))
         return value, most - size + TERM_ROUNDING * most
     if typical:
         errors = [error + _of_coefficients(one, typical) for error, one in zip(errors, node.args, strict=True)]

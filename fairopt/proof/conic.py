@@ -154,7 +154,8 @@ class DualBound(NamedTuple):
 class ConeProgram:
     """``min c'z + offset subject to b - A z in K`` and ``least <= z <= most``, as its dual sees it.
 
-    ``given`` are ranges that a solver has beside the rows, which have no multipliers.
+    ``given`` are ranges that a solver has beside the rows, which have no multipliers, and ``alone`` those that hold
+    without the rows.
     """
 
     c: Float
@@ -165,6 +166,7 @@ class ConeProgram:
     least: Float
     most: Float
     given: tuple[Float | None, Float | None] = (None, None)
+    alone: tuple[Float, Float] | None = None
 
     @classmethod
     def of(cls, compiled: Compiled, least: Float, most: Float) -> ConeProgram:
@@ -175,9 +177,19 @@ class ConeProgram:
     def of_data(cls, data: Mapping[str, Any], offset: float, least: Float, most: Float) -> ConeProgram:
         """The same of data."""
         b = np.asarray(data["b"])
+        alone = least, most
         least, most = ranges_within_cones(Entries.of(sp.csr_array(data["A"])), b, data["dims"], least, most)
         given = data.get("lower_bounds"), data.get("upper_bounds")
-        return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset, least, most, given)
+        return cls(np.asarray(data["c"]), b, _transposed(data["A"]), data["dims"], offset, least, most, given, alone)
+
+    def without(self, rows: Bool) -> ConeProgram:
+        """The program with ranges that hold where some rows do not."""
+        assert self.alone is not None
+        every = self.entries
+        kept = ~rows[every.row]
+        some = Entries(every.row[kept], every.column[kept], every.factor[kept], every.n)
+        least, most = ranges_within_cones(some, self.b, self.dims, *self.alone)
+        return replace(self, least=least, most=most)
 
     def below(self, value: float) -> ConeProgram:
         """The program with the ranges that its points have at which the objective is at most a value."""

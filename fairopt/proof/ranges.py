@@ -133,6 +133,8 @@ def _sums_of_rows(every: Entries, b: Float, dims: Any) -> tuple[Entries, Float]:
     )
     first = end + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)
     first = first[np.array(dims.soc, dtype=int) > 1]
+    if not len(alike) and not len(first):
+        return every.part(slice(0, 0)), np.zeros(0)
     rows = np.concatenate([order[alike], first, first])
     others = np.concatenate([order[alike + 1], first + 1, first + 1])
     signs = np.repeat([1.0, 1.0, -1.0], [len(alike), len(first), len(first)])

@@ -101,14 +101,15 @@ def slope_by_bound(
 
         f(t x)  <=  U - sum_r y_r (b - t A x)_r,     f(x) - f(x / 2)  >=  sum_r y_r (b - A x / 2)_r - excess
 
-    and more by what y leaves of tasks. All conditions on x alone have to hold at t x, as ranges of v rest on them.
-    Nothing is solved: `slope_of` doubled the time of notions of 20 users.
+    and more by what y leaves of tasks. Conditions on x alone have to hold at t x, as ranges of v rest on them, but for
+    rows of tables, such as lower bounds on tasks: where these fail, U is that of the wider ranges without them. Nothing
+    is solved: `slope_of` doubled the time of notions of 20 users.
     """
     x, some, rest = np.asarray(unknowns.value, dtype=float), list[tuple[cp.Constraint, Any]](), list[cp.Constraint]()
     for condition, dual in conditions:
         if any(v.id != unknowns.id for v in condition.variables()):
             some.append((condition, dual))
-        elif not isinstance(condition, TableRows):
+        elif not isinstance(condition, TableRows):  # others may be rows of aggregates, which are no rows on x alone
             rest.append(condition)
     unknowns.save_value(x / 2)
     holds = not any(np.max(condition.violation(), initial=0.0) > 0 for condition in rest)
@@ -121,9 +122,15 @@ def slope_by_bound(
     load = np.bincount(rows.row, rows.factor * flat[rows.column], rows.n)
     size = np.abs(program.b) + np.bincount(rows.row, np.abs(rows.factor) * flat[rows.column], rows.n)
     half, zero, linear = program.b - load / 2, slice(program.dims.zero), program.linear
-    holds &= not half[zero][alone[zero]].any() and not (half[linear][alone[linear]] < 0).any()
+    holds &= not half[zero][alone[zero]].any()
     if bound.assumed or not holds:
         return Slope(0.0, 0.0)
+    broken = alone & (half < 0)
+    broken[: linear.start] = broken[linear.stop :] = False
+    if broken.any():
+        program = program.without(broken)
+        wider = program.bound(bound.y, program.least, program.most)
+        excess += -wider.low - bound.value  # infinite where a range is
     y = np.where(alone, bound.y, 0.0)[linear]
     # what y leaves of tasks was charged where that costs most, and costs less at t x: so limits that are no rows count
     left = (program.c + program.transposed @ bound.y)[bound.ours]

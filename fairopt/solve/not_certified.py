@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +16,10 @@ from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.proof.gate import JudgedPoint
 from fairopt.runtime.clock import FIX, Clock, current
+from fairopt.runtime.lazy import cp
+from fairopt.solve.form.affine import affine_slopes
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
+from fairopt.solve.form.compiled import values_kept
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import refuse_starved, who_rises
 from fairopt.solve.infeasible import most_left
@@ -70,6 +74,7 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         fix = "try another solver, or leave solver out to try several"
     else:
         fix = "see .best for the best found and .tried for each solver's result"
+    fix = "; ".join([fix, *_in_other_words(allocation)]) if own and not nothing else fix
     raise NotCertified(
         f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
         f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "
@@ -96,6 +101,61 @@ def _hidden(allocation: Allocation) -> str:
                 f"below {rounding:.1g}; leave constants inside its functions out, or choose other units"
             )
     return ""
+
+
+def _in_other_words(allocation: Allocation) -> Iterator[str]:
+    """How users' objectives could be written for which proofs are easier: a named notion, or ranges of variables."""
+    policy, instance = allocation.policy, allocation.instance
+    for tier in tiers_of(policy.objective):
+        program = program_class(tier)(instance, tier, policy.constraints)
+        if tier.is_known or isinstance(program, BundleProgram) or program.empty:
+            continue
+        model = program.natural.model
+        form, _ = varying_of(tier, model)
+        if (named := _named(form)) and (instance.weights == instance.weights[0]).all():
+            yield f"{named} of the same share has the same optimum, and a shorter proof"
+        open_ = [one.variable.name() for one in model.own.held.values() if None in one.given]
+        if open_:
+            yield f"give the variables {', '.join(map(repr, open_[:3]))} lower and upper bounds (model.variable)"
+
+
+def _named(form: cp.Expression) -> str:
+    """The alpha-fair or max-min objective with the same optima as an expression of tasks; empty if none is known.
+
+    ``(sum_j s_j^p)^(1/p)`` for p < 1 grows with ``sum_j s_j^(1 - alpha) / (1 - alpha)`` at alpha = 1 - p.
+    """
+    affine, sign = cp.atoms.affine, 1.0
+    while form.args and isinstance(form, affine.affine_atom.AffAtom):
+        *factors, inner = form.args
+        if isinstance(form, affine.unary_operators.NegExpression):
+            sign = -sign
+        elif len(factors) == 1 and factors[0].is_constant() and factors[0].size == 1:
+            sign *= float(factors[0].value)
+        elif factors or not isinstance(form, affine.sum.Sum):
+            return ""
+        form = inner
+    if len(form.args) != 1 or not _is_of_each(form.args[0]):
+        return ""
+    by_kind = {"min": "MaxMin", "log": "AlphaFair(1)", "GeoMean": "AlphaFair(1)"}
+    kinds = {kind.__name__ for kind in type(form).__mro__}
+    if kinds & {"Power", "Pnorm"}:
+        p = float(getattr(form.p, "value", form.p))
+        rises = sign > 0 if p > 0 or "Pnorm" in kinds else sign < 0
+        return f"AlphaFair({1 - p:g})" if rises and p < 1 else ""
+    equal = "GeoMean" not in kinds or len(set(form.w)) == 1
+    return next((name for kind, name in by_kind.items() if kind in kinds and sign > 0 and equal), "")
+
+
+def _is_of_each(argument: cp.Expression) -> bool:
+    """Whether an expression is a multiple of the tasks of each user, and nothing else."""
+    if not argument.is_affine() or len(argument.variables()) != 1:
+        return False
+    ((variable, slopes),) = affine_slopes(argument).items()
+    with values_kept([variable]):
+        variable.save_value(np.zeros(variable.shape))
+        constant = np.any(argument.value)
+    alone = np.bincount(slopes.indices, minlength=slopes.shape[1])
+    return not constant and slopes.shape[0] == slopes.shape[1] == slopes.nnz and bool((alone == 1).all())
 
 
 def _left_nothing(policy: Any, instance: Instance) -> list[str]:

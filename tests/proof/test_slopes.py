@@ -94,11 +94,17 @@ class Weakest(fo.Objective):
         return cp.sum(v) + 0.1 * cp.sum(cp.sqrt(v + 1e-3))
 
 
+FLOORS = fo.SharingIncentive(), fo.MinTasks(0.5)
+
+
+@pytest.mark.parametrize("floors", [(), FLOORS])
 @pytest.mark.parametrize("seed", range(4))
 def test_multipliers_at_hand_prove_at_least_a_part_of_the_unit_and_no_more(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, floors: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without solving: half of the slope, which is at most the fall to half of the tasks."""
+    """Without solving, also where half of the tasks are too few: half of the slope, which is at most the fall to half
+    of the tasks.
+    """
     seen: list[tuple[float, float]] = []
     by_bound = solved.slope_by_bound
 
@@ -127,7 +133,7 @@ def test_multipliers_at_hand_prove_at_least_a_part_of_the_unit_and_no_more(
     monkeypatch.setattr(solved, "slope_by_bound", compared)
     monkeypatch.setattr(solved, "_conic_gap", keep)
     demands = np.random.default_rng(seed).uniform(0.1, 1.0, (6, 2))
-    answer = fo.Policy(Weakest()).allocate(fo.Instance(demands, [3, 3]), solver="CLARABEL")
+    answer = fo.Policy(Weakest(), floors).allocate(fo.Instance(demands, [3, 3]), solver="CLARABEL")
     assert answer.certificate.ok and seen
     for at_hand, exact in seen:
         assert 0.4 * exact <= at_hand <= exact * (1 + 1e-6)

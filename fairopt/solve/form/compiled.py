@@ -32,6 +32,10 @@ from fairopt.solve.form.aggregates import SAVED, with_aggregates
 from fairopt.solve.form.highs import solve_data
 from fairopt.solve.form.structured import STRUCTURED, by_free_entries, is_plain
 
+# Factors of a geometric mean that is written in power cones. CVXPY's default is a tree of second-order cones, of the
+# same mean, found in fractions: beside what the mean itself takes 0.04, 0.1 and 0.2 s for 10, 20 and 40 users, here
+# 0.02.
+FACTORS = 8
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 
 
@@ -404,6 +408,8 @@ def _to_cones() -> Any:
         def canonicalize_expr(self, expr: Any, args: Any, affine_above: bool) -> Any:
             if isinstance(expr, cp.sum_largest) and expr.axis is None and expr.k >= args[0].size:
                 return cp.sum(args[0]), []  # CVXPY's form has a variable that is unbounded at its optima
+            if type(expr).__name__ == "GeoMeanApprox" and len(expr.w) > FACTORS:
+                return self.cone_canon_methods[type(expr).__base__](expr, args)
             return super().canonicalize_expr(expr, args, affine_above)
 
         def is_plain(self, expr: Any) -> bool:

@@ -98,6 +98,9 @@ LARGE = 50_000
 # The work of the simplex, rows times rows and columns, above which an interior point is faster: so much per entry, and
 # that of about 20 ms.
 PER_ENTRY, LEAST_WORK = 300, 1_000_000
+# Steps of SCS times numbers of the program, which are about 5 s, and its least steps: it comes last, so that a refusal
+# is not late.
+SCS_WORK, LEAST_STEPS = 1e9, 2_000
 MANY = 10  # rows for each unknown, above which CLARABEL's third try comes second
 # Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
 # returns normally, and its answer is certified like any other.)
@@ -192,6 +195,8 @@ def run(
         settings["output_flag"] = verbose
         if numbers > LARGE:
             settings["solver"] = "ipm"
+    if solver == "SCS":
+        settings["max_iters"] = int(min(settings["max_iters"], max(SCS_WORK / numbers, LEAST_STEPS)))
     settings |= _own_options(solver, options or {})
     if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
         settings = {_NESTED[solver]: settings}

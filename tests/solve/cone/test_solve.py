@@ -760,3 +760,55 @@ def test_a_block_that_asks_for_the_solver_is_told_the_one_that_solves(monkeypatc
     answer = fo.Policy(total, [fo.MaxTasks({"user2": 6})]).allocate(CLUSTER)
     np.testing.assert_allclose(answer.tasks, [3.8, 6], rtol=1e-6)
     assert answer.certificate.solver == "HIGHS" and {*asked} - {None} == {"HIGHS"}
+
+
+def each(model: fo.Model) -> cp.Expression:
+    return model.share(fo.DominantShare())
+
+
+SAME_AS = [
+    (lambda model: cp.pnorm(each(model), -1), fo.AlphaFair(2)),
+    (lambda model: -3 * cp.sum(cp.power(each(model), -2)), fo.AlphaFair(3)),
+    (lambda model: cp.sum(cp.sqrt(each(model))), fo.AlphaFair(0.5)),
+    (lambda model: cp.geo_mean(each(model)), fo.AlphaFair(1)),
+    (lambda model: 2 * cp.sum(cp.log(each(model))), fo.AlphaFair(1)),
+    (lambda model: cp.min(each(model)), fo.MaxMin()),
+]
+OTHERS = [
+    lambda model: cp.sum(cp.log(each(model) + 1)),
+    lambda model: cp.geo_mean(each(model), range(1, 11)),
+    lambda model: cp.sum(cp.log(each(model) + each(model)[0])),
+]
+
+
+def refusal(objective: Any, instance: fo.Instance) -> str:
+    """What is said of an objective that a solver left unsolved."""
+    with pytest.raises(fo.errors.NotCertified) as refused:
+        fo.Policy(objective).allocate(instance, solver="SCS", solver_options={"max_iters": 3})
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(("own", "named"), SAME_AS)
+def test_a_refusal_names_the_notion_with_the_same_optimum(own: Any, named: fo.Objective) -> None:
+    instance = fo.datasets.log_uniform(10, 3, seed=1)
+    name = "MaxMin" if named == fo.MaxMin() else f"AlphaFair({named.term.alpha:g})"
+    assert f"{name} of the same share has the same optimum" in refusal(own, instance)
+    same = fo.Policy(named).allocate(instance).tasks
+    np.testing.assert_allclose(fo.Policy(own).allocate(instance).tasks.min(), same.min(), rtol=1e-4)
+    weighted = fo.datasets.log_uniform(10, 3, seed=1, weights=True)
+    assert "has the same optimum" not in refusal(own, weighted)  # users' weights are not in the expression
+
+
+@pytest.mark.parametrize("own", OTHERS)
+def test_no_notion_is_named_that_has_other_optima(own: Any) -> None:
+    assert "has the same optimum" not in refusal(own, fo.datasets.log_uniform(10, 3, seed=1))
+
+
+@pytest.mark.parametrize("weights", [None, list(range(1, 13))])
+def test_long_geometric_means_are_written_in_power_cones(weights: Any) -> None:
+    answer = fo.Policy(lambda model: cp.geo_mean(each(model), weights)).allocate(fo.datasets.log_uniform(12, 3, seed=2))
+    given = np.ones(12) if weights is None else np.array(weights)
+    other = fo.datasets.log_uniform(12, 3, seed=2)
+    weighted = fo.Instance(other.demands, other.capacities, weights=given)
+    assert answer.certificate.ok and not answer.certificate.assumed
+    np.testing.assert_allclose(answer.tasks, fo.NashWelfare().allocate(weighted).tasks, rtol=1e-4)

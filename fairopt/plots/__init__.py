@@ -8,6 +8,7 @@
 * `demands`: demands in the plane of two resources. `region`: feasible tasks of two users, and points of policies.
 * `tradeoff`: pictures of a `Frontier`.
 * `timeline`: pictures of one or several `Timeline` objects.
+* `service`: service of users over time.
 * `survey`: pictures of a `Survey`: compatible people for each point of the plane, and preferences.
 * `panels`: lays out one axes, or a panel for each policy, with sizes, titles and legends.
 * `cells`: tables of coloured cells by class of servers. `layers`: selects the users that get a colour of their own.

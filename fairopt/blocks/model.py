@@ -69,7 +69,11 @@ class Pairs(_View):
             self.user = np.arange(instance.n_users)
             self.server = np.zeros(instance.n_users, dtype=np.int64)
         else:
-            self.user, self.server = np.nonzero(instance.eligible)
+            n, servers = instance.eligible.shape
+            if instance.derived.everywhere:  # of 10^7 pairs in a fifth of the time
+                self.user, self.server = np.repeat(np.arange(n), servers), np.tile(np.arange(servers), n)
+            else:
+                self.user, self.server = np.nonzero(instance.eligible)
         # every user is eligible somewhere
         self.first = self.user if self.single else np.searchsorted(self.user, np.arange(instance.n_users))
 

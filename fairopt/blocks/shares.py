@@ -207,7 +207,8 @@ class Share(Block):
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         least = c.min(initial=np.inf)  # the usual case, by two passes; what is wrong is looked for after it
-        if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) <= LARGEST:
+        usual = least >= SMALLEST or (least == 0 and not levelled and c.ndim == 1)
+        if usual and c.max(initial=0.0) <= LARGEST:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
         lost = relevant & (c > 0) & ~((c >= SMALLEST) & (c <= LARGEST))

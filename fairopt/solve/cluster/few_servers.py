@@ -2,10 +2,10 @@
 
 An optimum of n users and S server rows of m resources uses about ``n + S m`` of the ``n S`` pairs, those on which a
 user's cost ``kappa_js = sum_i G_jsi p_si`` is the least, v_j. `FewServers` takes the steps of `Interior` on ``CHOSEN``
-servers of each user, those of the least costs at first prices. A step then costs about ``n CHOSEN^2 + (S m)^3 / 3``
-operations in place of ``n (S m)^2``. Where another server costs less than all chosen ones, as many again are added:
-near the end of the steps if it costs less by more than ``OFF`` of v_j, and at the end if that counts in the gap. After
-``ROUNDS`` all servers are taken. So the answer is that of all servers, and it is proved like that.
+servers of each user, those of the least costs at first prices, and from rough prices (``NEAR``) on those at these. A
+step then costs about ``n (CHOSEN m)^2 + (S m)^3 / 3`` operations in place of ``n (S m)^2``. Where another server costs
+less than all chosen ones, by more than ``OFF`` at rough prices or by what counts in the gap at the end, steps start
+again on twice as many, and on all from ``MOST`` on. So the answer is that of all servers, and it is proved like that.
 
 First prices are those of a smoothed market: a user spreads its level over servers in proportion to ``kappa^-16``, and
 prices follow loads to the power of 1 / 16 until both agree, for a sample of users. Servers whose costs differ by less
@@ -25,9 +25,14 @@ from fairopt.solve.cluster.utilities import Utilities
 from fairopt.solve.form.demands_at_prices import Demands, OnChosen, by_pair
 from fairopt.solve.form.units_on_servers import RowUnits
 
-CHOSEN, ROUNDS = 16, 3  # servers of each user at first, twice as many in each further round: 16, 32 and 64
+CHOSEN, MOST = 16, 128  # servers of each user at first, and from where on all are taken: 16, 32, 64, all
+LEAST_SERVERS = 128
 NEAR, OFF = 1e-3, 1e-2  # relative products at which other servers are looked at first, and what they may cost less then
-SPREAD = 3e-2  # of costs: of 4,000 users with rates from 1 to 5 on 400 servers, 1e-2 left servers without users twice
+# Where others cost less for more users than this, servers tie and all are taken: with rates from 1 to 3, steps on 32 and
+# 64 servers of each user did not end either.
+FEW_SHORT = 0.1
+MOST_STEPS = 60  # of one choice; 10 to 25 are usual, 46 with weights over three decades
+SPREAD = 3e-2  # of costs: with 1e-2 all of 4,000 users with rates from 1 to 5 left some of 400 servers out
 SAMPLE, STEPS, DOUBLINGS = 2000, 10, 4  # of the smoothed market: users, steps, and the logarithm of its power
 
 
@@ -36,14 +41,19 @@ class FewServers:
 
     def __init__(self, units: RowUnits, utilities: Utilities, limits: Float) -> None:
         self.units, self.utilities, self.limits = units, utilities, limits
-        self.rounds, self.servers = 0, None
-        self._choose(first_prices(units, utilities, len(limits) == 1))
+        self.servers: Indices | None = None
+        self._choose(CHOSEN, first_prices(units, utilities, len(limits) == 1))
 
     @staticmethod
     def applies(units: RowUnits) -> bool:
-        """Whether users have many more servers than are chosen, and are more than prices, without lower bounds."""
+        """Whether users differ on servers, which are many more than are chosen, and are more than prices.
+
+        Without lower bounds, which may fit on all servers only, and without limits that depend on servers.
+        """
         (n, servers), prices = units.eligible.shape, units.usable.size
-        return servers >= 8 * CHOSEN and n >= 2 * prices and units.limit_use is None and not units.floors.any()
+        if servers < LEAST_SERVERS or n < 2 * prices or units.limit_use is not None or units.floors.any():
+            return False
+        return units.per_level.shape[1] > 1 or units.program.instance.demands.ndim == 3
 
     @property
     def prices(self) -> Float:
@@ -61,45 +71,44 @@ class FewServers:
         return out
 
     def done(self, tolerance: float, each: float) -> bool:
-        """As in `Interior`, on all servers; goes on with others if these cost less, and from rough prices."""
-        point, ended = self.point, self.point.done(tolerance, each)
-        if self.servers is None or not (ended or (self.rough and point.done(NEAR, np.inf))):
+        """As in `Interior`, on all servers: goes on with others at rough prices, and where these cost less."""
+        point, servers = self.point, self.servers
+        ended = point.done(tolerance, each)
+        if servers is None or not (ended or (self.rough and point.done(NEAR, np.inf))):
             return ended
-        chosen, levels = point.cheapest, point.user_levels
+        chosen, levels, count = point.cheapest, point.user_levels, servers.shape[1]
         less = chosen - self.units.demands.cheapest(point.prices)
-        if (less > OFF * chosen).any():
-            self._choose(point.prices)
-        elif self.rough:
+        short = less > OFF * chosen
+        if self.rough and not short.any():
             self.rough = False
-            count = self.servers.shape[1]
-            used = np.where(point.parts * count > levels[:, None], self.servers, -1)
+            used = np.where(point.parts * count > levels[:, None], servers, -1)
             self.servers = nearest(self.units.demands, point.prices, count, used, NEAR)
             point.move_to(OnChosen(self.units.demands, self.servers))
-        elif float(levels @ less) <= tolerance * float(levels @ chosen):
-            return True
-        else:
-            self._choose(point.prices)
+            return False
+        if float(levels @ less) <= tolerance * float(levels @ chosen):
+            return ended
+        self._choose(2 * count if short.mean() <= FEW_SHORT else MOST, point.prices)
         return False
 
     def step(self) -> float:
-        """As in `Interior`; where there is none on few servers, on more."""
-        length = self.point.step()
-        if not length and self.servers is not None:
-            self._choose(self.prices)
-            return self.step()
-        return length
+        """As in `Interior`; where there is none on few servers, or steps do not end, on all."""
+        self.steps += 1
+        length = self.point.step() if self.servers is None or self.steps <= MOST_STEPS else 0.0
+        if length or self.servers is None:
+            return length
+        self._choose(MOST, self.prices)
+        return self.point.step()
 
-    def _choose(self, prices: Float) -> None:
-        """Start at prices, on more servers of each user."""
-        units, count = self.units, CHOSEN << self.rounds
-        demands, self.rough = units.demands, True
-        if self.rounds < ROUNDS:
-            self.servers = nearest(demands, prices, count, self.servers, SPREAD)
-            demands = OnChosen(demands, self.servers)
+    def _choose(self, count: int, prices: Float) -> None:
+        """Start on so many servers of each user, at prices; on all servers at equal prices."""
+        units, self.rough, self.steps = self.units, True, 0
+        if count < MOST:
+            self.servers = nearest(units.demands, prices, count, self.servers, SPREAD)
+            demands = OnChosen(units.demands, self.servers)
+            self.point = Interior(demands, units.usable, self.utilities, self.limits, prices=prices)
         else:
             self.servers = None
-        self.rounds += 1
-        self.point = Interior(demands, units.usable, self.utilities, self.limits, prices=prices)
+            self.point = Interior(units.demands, units.usable, self.utilities, self.limits)
 
 
 def first_prices(units: RowUnits, utilities: Utilities, together: bool) -> Float:

@@ -108,10 +108,6 @@ class Demands:
         ratios = self.ratios[users]
         return np.stack([np.einsum("js,js->s", ratios[:, i], parts) for i in range(self.n_resources)])
 
-    def at(self, servers: Indices) -> Float:
-        """``g_jsi`` at servers (n_users, n_chosen): (n_resources, n_users, n_chosen)."""
-        return np.stack([np.take_along_axis(self.ratios[:, i], servers, axis=1) for i in range(self.n_resources)])
-
     def stacked(self, factors: Float, users: slice) -> Float:
         """``factors_js g_jsi`` as rows by user, shape (chunk, n_resources * n_servers)."""
         return (self.ratios[users] * factors[:, None, :]).reshape(len(factors), -1)
@@ -143,9 +139,6 @@ class _SameDemands(Demands):
     def loads(self, parts: Float, users: slice | Indices) -> Float:
         return (self.units[users].T @ parts) * self.per_capacity
 
-    def at(self, servers: Indices) -> Float:
-        return self.units.T[:, :, None] * self.per_capacity[:, servers]
-
     def stacked(self, factors: Float, users: slice) -> Float:
         out = np.empty((len(factors), self.n_resources, self.n_servers))
         for i in range(self.n_resources):
@@ -159,13 +152,17 @@ class _SameDemands(Demands):
 
 
 class OnChosen(Demands):
-    """`Demands` on some servers of each user: ``servers`` (n_users, n_chosen), in order, are the columns of tables."""
+    """Of `Demands` that differ by server, those on ``servers`` (n_users, n_chosen) of each user, in increasing order.
+
+    These take the place of all servers in tables by user and server.
+    """
 
     def __init__(self, whole: Demands, servers: Indices) -> None:
         self.servers, self.eligible = servers, np.take_along_axis(whole.eligible, servers, axis=1)
         self.n_users, self.n_servers, self.n_resources = whole.n_users, whole.n_servers, whole.n_resources
         self.upper = whole.upper
-        self.ratios = whole.at(servers)  # (n_resources, n_users, n_chosen)
+        by_resource = [np.take_along_axis(whole.ratios[:, i], servers, axis=1) for i in range(whole.n_resources)]
+        self.ratios = np.stack(by_resource)  # (n_resources, n_users, n_chosen)
 
     def price(self, prices: Float, users: slice | Indices) -> Float:
         at = self.servers[users]

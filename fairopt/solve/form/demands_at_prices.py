@@ -165,6 +165,7 @@ class OnChosen(Demands):
         self.ratios = np.stack(by_resource)  # (n_resources, n_users, n_chosen)
 
     def price(self, prices: Float, users: slice | Indices) -> Float:
+        """As in `Demands`."""
         at = self.servers[users]
         out: Float = self.ratios[0, users] * prices[0][at]
         for i in range(1, self.n_resources):
@@ -173,12 +174,14 @@ class OnChosen(Demands):
 
     def _by_server(self, values: Float, users: slice | Indices) -> Float:
         """Sums by server."""
-        return np.bincount(self.servers[users].ravel(), values.ravel(), self.n_servers)
+        return np.bincount(self.servers[users].ravel(), values.ravel(), self.n_servers).astype(float, copy=False)
 
     def loads(self, parts: Float, users: slice | Indices) -> Float:
+        """As in `Demands`."""
         return np.stack([self._by_server(of_one[users] * parts, users) for of_one in self.ratios])
 
     def subtract_products(self, matrix: Float, factors: Float, users: slice) -> None:
+        """As in `Demands`."""
         values = np.concatenate([of_one[users] * factors for of_one in self.ratios], axis=1)
         column = np.concatenate([self.servers[users] + i * self.n_servers for i in range(self.n_resources)], axis=1)
         first, second = np.triu_indices(column.shape[1])
@@ -190,6 +193,7 @@ class OnChosen(Demands):
             np.subtract.at(matrix.ravel(), place.ravel(), (value[:, first] * value[:, second]).ravel())
 
     def curvature(self, factors: Float, users: slice) -> Float:
+        """As in `Demands`."""
         weighted = [factors * of_one[users] for of_one in self.ratios]
         pairs = zip(*self.upper, strict=True)
         return np.stack([self._by_server(weighted[i] * self.ratios[k, users], users) for i, k in pairs])

@@ -43,7 +43,9 @@ def market(kind: str, seed: int = 0) -> fo.Instance:
     return fo.Instance(np.ones((N, 1)), np.ones((SERVERS, 1)), rates=rates, weights=weights, **given)
 
 
-def answer(instance: fo.Instance, objective: fo.Objective, monkeypatch: Any, few: bool) -> tuple[JudgedPoint, list[Any]]:
+def answer(
+    instance: fo.Instance, objective: fo.Objective, monkeypatch: Any, few: bool
+) -> tuple[JudgedPoint, list[Any]]:
     """The judged answer, and the choices of servers that were made for it."""
     chosen: list[Any] = []
 

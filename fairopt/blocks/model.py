@@ -14,7 +14,7 @@ import numpy as np
 from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
-from fairopt.blocks.shares import BEYOND, Share, best_server, require_share
+from fairopt.blocks.shares import BEYOND, Share, best_server, kept, require_share
 from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -43,9 +43,13 @@ class _View:
 
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is no float.
         """
-        numbers = share._numbers(self.instance)
-        c = best_server(numbers.per_task, self.instance)
-        level = self.instance.derived.common_level(c, numbers.weights_of_users)
+
+        def common() -> float:
+            numbers = share._numbers(self.instance)
+            c = best_server(numbers.per_task, self.instance)
+            return self.instance.derived.common_level(c, numbers.weights_of_users)
+
+        level: float = kept(share, self.instance, "level", common)
         if not 0 < level < np.inf:
             raise OutOfDomain(f"shares per weight, {share!r} / weight, are about {level:.3g}, {BEYOND}")
         return level
@@ -69,7 +73,11 @@ class Pairs(_View):
             self.user = np.arange(instance.n_users)
             self.server = np.zeros(instance.n_users, dtype=np.int64)
         else:
-            self.user, self.server = np.nonzero(instance.eligible)
+            n, servers = instance.eligible.shape
+            if instance.derived.everywhere:  # of 10^7 pairs in a fifth of the time
+                self.user, self.server = np.repeat(np.arange(n), servers), np.tile(np.arange(servers), n)
+            else:
+                self.user, self.server = np.nonzero(instance.eligible)
         # every user is eligible somewhere
         self.first = self.user if self.single else np.searchsorted(self.user, np.arange(instance.n_users))
 

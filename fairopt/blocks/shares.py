@@ -62,7 +62,7 @@ BEYOND = "outside the range that floats compare (1e-200 to 1e200); count its tas
 PART = 4_096  # users evaluated together in the search for a positive share, which the first part usually has
 
 # Coefficients by the ids of share and instance, which are kept alive so that ids stay unique.
-_CACHE: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("shares", default=None)
+_CACHE: ContextVar[dict[tuple[int, int, str], tuple[Share, Instance, Any]] | None] = ContextVar("shares", default=None)
 
 
 class Share(Block):
@@ -207,7 +207,8 @@ class Share(Block):
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         least = c.min(initial=np.inf)  # the usual case, by two passes; what is wrong is looked for after it
-        if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) <= LARGEST:
+        usual = least >= SMALLEST or (least == 0 and not levelled and c.ndim == 1)
+        if usual and c.max(initial=0.0) <= LARGEST:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
         lost = relevant & (c > 0) & ~((c >= SMALLEST) & (c <= LARGEST))
@@ -229,14 +230,8 @@ class Share(Block):
 
     def _cached(self, instance: Instance) -> Float:
         """`_evaluated`, at most once within `coefficients_cached`; a copy, as callers change it."""
-        cache = _CACHE.get()
-        parent = instance.taken_from
-        if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
-            return self._evaluated(instance)
-        key = id(self), id(instance)
-        if key not in cache:
-            cache[key] = self, instance, self._evaluated(instance)
-        return cache[key][2].copy()
+        made: Float = kept(self, instance, "per task", lambda: self._evaluated(instance))
+        return made.copy()
 
     def _evaluated(self, instance: Instance) -> Float:
         """`per_task`; a user-defined share sees all users and servers as they were given."""
@@ -345,6 +340,17 @@ def _between(share: Share, value: Any) -> Between:
     if _is_pair(value):
         return Between(*map(Fraction, value))
     raise InvalidBlock(f"{share}.exact_per_task holds {brief(value)}; give a Fraction, or two between which it lies")
+
+
+def kept(share: Share, instance: Instance, what: str, make: Callable[[], Any]) -> Any:
+    """What a share gives on an instance, made at most once within `coefficients_cached`."""
+    cache, parent = _CACHE.get(), instance.taken_from
+    if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
+        return make()
+    key = id(share), id(instance), what
+    if key not in cache:
+        cache[key] = share, instance, make()
+    return cache[key][2]
 
 
 @contextmanager

@@ -1234,6 +1234,8 @@ class Derived:
     def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
         """`tasks_alone` on fractions ``usable``, (n_resources,), of capacities; ``everywhere`` ignores eligibility."""
         instance = self.instance
+        if not everywhere and "tasks_alone" in vars(instance) and (usable == 1).all():
+            return instance.tasks_alone
         out = np.full((instance.n_users, instance.n_servers), np.inf)
         demands = instance.per_server_demands
         for i in range(instance.n_resources):

@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +102,20 @@ class PlaneOptimum(Evidence):
     def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
         """Multipliers for `verify` times a scale, of its rows and kept levels; none under bounds."""
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """An optimum of the evenness at a fixed sum, or at any: its program, tasks by pair, and evidence."""
+
+    program: Program
+    tasks: Float
+    optimum: PlaneOptimum
+
+    @cached_property
+    def tangent(self) -> Tangent | None:
+        """`tangent_of` these, computed once for the search, the gate and the file: a third of a search's time."""
+        return tangent_of(self.program, self.optimum, self.tasks)
 
 
 def mean_of(objective: FairnessEfficiency, point: Point) -> float:

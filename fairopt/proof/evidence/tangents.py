@@ -26,7 +26,7 @@ from fairopt.proof import plane_bound as plane
 from fairopt.proof.entries import Named, priced
 from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.lagrangian import Lagrangian
-from fairopt.proof.plane_bound import PlaneOptimum
+from fairopt.proof.plane_bound import Cut
 from fairopt.proof.proposal import Evidence, Measured, Proposal, Reader, as_numbers
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TERM_ROUNDING
@@ -38,12 +38,12 @@ class Tangents(Evidence):
     """Lines along the sum of shares.
 
     ``largest`` is evidence of the largest sum, ``smallest`` of the smallest unless that is zero. ``cuts`` are optima of
-    the evenness at fixed sums: each a program of the same blocks with `TotalIs`, tasks by pair, and its evidence.
+    the evenness at fixed sums: each of a program of the same blocks with `TotalIs`.
     """
 
     largest: tuple[Program, Proposal]
     smallest: tuple[Program, Proposal] | None
-    cuts: Sequence[tuple[Program, Float, PlaneOptimum]]
+    cuts: Sequence[Cut]
 
     of_solver = True
 
@@ -61,13 +61,13 @@ class Tangents(Evidence):
             end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
             for end, of_sum in ends
         ) and all(
-            optimum.is_of_cut(cut)
-            and cut.given is program.given
-            and cut.objective == measure.evenness
-            and cut.constraints[:n] == program.constraints
-            and all(type(c) is TotalIs and c.share == measure.share for c in cut.constraints[n:])
-            and len(cut.constraints) <= n + 1
-            for cut, _, optimum in self.cuts
+            cut.optimum.is_of_cut(cut.program)
+            and cut.program.given is program.given
+            and cut.program.objective == measure.evenness
+            and cut.program.constraints[:n] == program.constraints
+            and all(type(c) is TotalIs and c.share == measure.share for c in cut.program.constraints[n:])
+            and len(cut.program.constraints) <= n + 1
+            for cut in self.cuts
         )
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
@@ -75,22 +75,23 @@ class Tangents(Evidence):
         ends = [end and _extreme(*end) for end in (self.largest, self.smallest)]
         largest, smallest = (end and end[0] for end in ends)
         assert largest is not None
-        lines = [tangent.line for cut, at, optimum in self.cuts if (tangent := plane.tangent_of(cut, optimum, at))]
+        lines = [cut.tangent.line for cut in self.cuts if cut.tangent is not None]
         gap = plane.gap_of(program, lines, tasks, largest, smallest)
         assumed = "; ".join(dict.fromkeys(end[1] for end in ends if end and end[1]))
         return Measured(tasks, gap, conditions.violation_at(program, tasks), assumed=assumed)
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
         none = super().most_rise(program, tasks)
-        return np.min([none, *(optimum.most_rise(program, tasks) for _, _, optimum in self.cuts)], axis=0)
+        return np.min([none, *(cut.optimum.most_rise(program, tasks) for cut in self.cuts)], axis=0)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         lines = []
-        for cut, at, optimum in self.cuts:
-            tangent = plane.tangent_of(cut, optimum, at)
+        for cut in self.cuts:
+            tangent = cut.tangent
             if tangent is not None:
                 own = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
-                lines.append(priced(cut, tangent.prices) | own | optimum.multipliers(names, tangent.per_dual))
+                multipliers = cut.optimum.multipliers(names, tangent.per_dual)
+                lines.append(priced(cut.program, tangent.prices) | own | multipliers)
         entry: dict[str, Any] = {"kind": "lines", "lines": lines}
         for name, end in (("largest", self.largest), ("smallest", self.smallest)):
             if end is not None and end[1].tasks is not None and end[1].evidence is not None:

@@ -6,8 +6,8 @@
   resource.
 * `totals`: the largest sum of shares, server by server.
 * `fixed_sum`: the most even shares of a fixed sum.
-* `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels, and
-  `lower_bounds` on levels.
+* `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels,
+  `lower_bounds` on levels, and `few_servers`, its steps on few of many servers of each user.
 * `psdsf`: PS-DSF, by filling servers in turn. `hierarchy`: HDRF, by rows of placements that stop users, and
   `filling`, the filling of its tree from event to event.
 * `exact_hierarchy`: HDRF in rationals.

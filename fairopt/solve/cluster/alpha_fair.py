@@ -27,6 +27,7 @@ from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
+from fairopt.solve.cluster.few_servers import FewServers
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.utilities import Curves, Powers, Utilities
 from fairopt.solve.form.program import Program
@@ -133,7 +134,11 @@ def by_steps(
     The interior point, with five numbers per user and server, is freed before the proof begins.
     """
     with np.errstate(all="ignore"):  # NaN stops the steps
-        point = Interior(units.demands, units.usable, utilities, limits, units.limit_use, units.floors)
+        point: Interior | FewServers
+        if FewServers.applies(units):
+            point = FewServers(units, utilities, limits)
+        else:
+            point = Interior(units.demands, units.usable, utilities, limits, units.limit_use, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             # any prices prove that lower bounds do not fit; without the test prices grow without end

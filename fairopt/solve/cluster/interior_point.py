@@ -75,6 +75,7 @@ class Interior:
         limits: Float,
         limit_coefficients: Float | None = None,
         low: Float | None = None,
+        prices: Float | None = None,
     ) -> None:
         self.demands, self.usable, self.utilities = demands, usable, utilities
         self.together = len(limits) == 1 and demands.n_users > 1
@@ -84,11 +85,12 @@ class Interior:
         self.limit_coefficients, self.limits = limit_coefficients, limits
         self.limited = np.isfinite(limits) if limit_coefficients is None else limit_coefficients.max(axis=1) > 0
         self.sum_cost: Float | float = 0.0  # of a fixed sum, by group; see `FixedSum`
+        self.prices = np.ones_like(usable) if prices is None else prices
         self._start(self._first())
 
     def _first(self) -> Float:
-        """Set equal prices at which spending equals usable capacities; levels at half of the cheapest costs."""
-        prices = np.ones_like(self.usable)
+        """Scale prices so that spending equals usable capacities; levels at half of the cheapest costs."""
+        prices = self.prices
         cost, budget = self._by_group(0.5 * self.demands.cheapest(prices)), float((self.usable * prices).sum())
         low: Float | float = 0.0
         if self.lower_bounds is not None:
@@ -113,7 +115,7 @@ class Interior:
     def _start(self, wanted: Float) -> None:
         """Start near the levels wanted at the first prices."""
         demands, coefficients = self.demands, self.limit_coefficients
-        shape = (demands.n_users, demands.n_servers)
+        shape = demands.eligible.shape
         finite = np.isfinite(self.limits)
         cost = self._by_group(self.smoothed)
         if self.lower_bounds is not None and self.together:
@@ -138,8 +140,16 @@ class Interior:
                 self.smoothed = np.maximum(self.smoothed, self.utilities.at(self.levels))
         if self.lower_bounds is not None:
             self._start_above_bounds(centre)
+        self._spread()
+        if coefficients is not None:
+            self.limit_slack = np.where(self.limited, np.maximum(1.0 - self._used_limits(), 0.5), 1.0)
+        self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)  # loads need not fit yet
+
+    def _spread(self) -> None:
+        """Spread the level of each user over its servers, by reduced costs at prices and smoothed minima."""
+        demands, coefficients, levels = self.demands, self.limit_coefficients, self.user_levels
+        shape = demands.eligible.shape
         self.reduced, self.parts, self._ratios, self._dreduced, self._dparts = (by_pair(*shape) for _ in range(5))
-        levels = self.user_levels
         for users in demands.chunks():
             self.reduced[users] = demands.costs(self.prices, users) - self.smoothed[users, None]
             if coefficients is not None:
@@ -151,10 +161,14 @@ class Interior:
             # in proportion to 1 / y_js, so that all products of a user are equal
             parts = np.divide(1.0, self.reduced[users], out=self.parts[users])
             parts *= (levels[users] / parts.sum(axis=1))[:, None]
-        if coefficients is not None:
-            self.limit_slack = np.where(self.limited, np.maximum(1.0 - self._used_limits(), 0.5), 1.0)
         self.used = demands.all_loads(self.parts)
-        self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)  # loads need not fit yet
+
+    def move_to(self, demands: Demands) -> None:
+        """Go on with other pairs of users and servers, on which users' least costs are about the same."""
+        near = self.reduced.min(axis=1)
+        self.demands = demands
+        self.smoothed = np.minimum(self.smoothed, demands.cheapest(self.prices) - 0.5 * near)
+        self._spread()
 
     def _start_above_bounds(self, centre: float) -> None:
         """Start above lower bounds, with multipliers that make up for marginal utilities there."""
@@ -605,24 +619,20 @@ class ByPrices(PriceSystem):
             if self.limits is None:
                 own = ratios * (1.0 - a[:, None] * ratios)
                 own[row, top] = most * others * a
-                stacked = demands.stacked(ratios, users)
                 weights = a
             else:
                 own, second = self._with_limits(users, responses[users], row, top)
-                stacked = demands.stacked(ratios, users)
-                other = demands.stacked(second, users)
                 weights = a + self.middle[users] ** 2 / self.pivot[users]
                 if self.together:
-                    self.shared -= (self.middle[users] / self.pivot[users]) @ other
-                other /= np.sqrt(self.pivot[users])[:, None]
-                matrix -= other.T @ other
+                    part = (self.middle[users] / self.pivot[users])[:, None]
+                    self.shared -= demands.loads(second * part, users).ravel()
+                demands.subtract_products(matrix, second / np.sqrt(self.pivot[users])[:, None], users)
             blocks += demands.curvature(own, users)
             if self.together:
                 follows = self.follows[users]
-                self.shared += (a * follows) @ stacked
+                self.shared += demands.loads(ratios * (a * follows)[:, None], users).ravel()
                 self.inertia += float(weights @ follows**2)
-            stacked *= np.sqrt(a)[:, None]
-            matrix -= stacked.T @ stacked
+            demands.subtract_products(matrix, ratios * np.sqrt(a)[:, None], users)
         server = np.arange(s)
         # blocks of one server replace what products of users left there: these differences would cancel
         for block, i, k in zip(blocks, *demands.upper, strict=True):

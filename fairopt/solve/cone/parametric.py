@@ -35,7 +35,7 @@ from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.gate import JudgedPoint
-from fairopt.proof.plane_bound import PlaneOptimum
+from fairopt.proof.plane_bound import Cut, PlaneOptimum
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
@@ -150,7 +150,7 @@ class _Search:
     ) -> None:
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.term.measure
-        self.cuts: list[tuple[Program, Float, PlaneOptimum]] = []
+        self.cuts: list[Cut] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the measure's logarithm, by mean
         self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
@@ -215,7 +215,7 @@ class _Search:
         lines = self.lines if lines is None else lines
         return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
 
-    def needed(self) -> tuple[tuple[Program, Float, PlaneOptimum], ...]:
+    def needed(self) -> tuple[Cut, ...]:
         """The cuts that the bound needs, chosen greedily: the lowest where the bound by those before is highest."""
         if len(self.lines) < len(self.cuts):
             return tuple(self.cuts)
@@ -271,8 +271,8 @@ class _Search:
         if isinstance(optimum, str):
             return optimum
         tasks, solved = optimum
-        tangent = plane.tangent_of(subprogram, solved, tasks)
-        self.cuts.append((subprogram, tasks, solved))
+        self.cuts.append(cut := Cut(subprogram, tasks, solved))
+        tangent = cut.tangent
         if tangent is not None:
             self.lines.append(line := tangent.line)
         if tangent is not None and mean is not None:

@@ -62,7 +62,7 @@ class Demands:
 
     def chunks(self) -> Iterator[slice]:
         """Users in chunks whose stacked loads stay in cache."""
-        size = max(CHUNK // (self.n_servers * self.n_resources), 16)
+        size = max(CHUNK // (self.eligible.shape[1] * self.n_resources), 16)
         for first in range(0, self.n_users, size):
             check()
             yield slice(first, first + size)
@@ -112,6 +112,11 @@ class Demands:
         """``factors_js g_jsi`` as rows by user, shape (chunk, n_resources * n_servers)."""
         return (self.ratios[users] * factors[:, None, :]).reshape(len(factors), -1)
 
+    def subtract_products(self, matrix: Float, factors: Float, users: slice) -> None:
+        """Subtract ``V'V`` from a symmetric matrix in place, V being `stacked`; at least below the diagonal."""
+        stacked = self.stacked(factors, users)
+        matrix -= stacked.T @ stacked
+
     def curvature(self, factors: Float, users: slice) -> Float:
         """``sum_j factors_js g_jsi g_jsk`` for the pairs of resources in ``upper``, shape (n_pairs, n_servers)."""
         ratios = self.ratios[users]
@@ -144,6 +149,54 @@ class _SameDemands(Demands):
     def curvature(self, factors: Float, users: slice) -> Float:
         out: Float = (self.squares[users].T @ factors) * self.per_square
         return out
+
+
+class OnChosen(Demands):
+    """Of `Demands` that differ by server, those on ``servers`` (n_users, n_chosen) of each user, in increasing order.
+
+    These take the place of all servers in tables by user and server.
+    """
+
+    def __init__(self, whole: Demands, servers: Indices) -> None:
+        self.servers, self.eligible = servers, np.take_along_axis(whole.eligible, servers, axis=1)
+        self.n_users, self.n_servers, self.n_resources = whole.n_users, whole.n_servers, whole.n_resources
+        self.upper = whole.upper
+        by_resource = [np.take_along_axis(whole.ratios[:, i], servers, axis=1) for i in range(whole.n_resources)]
+        self.ratios = np.stack(by_resource)  # (n_resources, n_users, n_chosen)
+
+    def price(self, prices: Float, users: slice | Indices) -> Float:
+        """As in `Demands`."""
+        at = self.servers[users]
+        out: Float = self.ratios[0, users] * prices[0][at]
+        for i in range(1, self.n_resources):
+            out += self.ratios[i, users] * prices[i][at]
+        return out
+
+    def _by_server(self, values: Float, users: slice | Indices) -> Float:
+        """Sums by server."""
+        return np.bincount(self.servers[users].ravel(), values.ravel(), self.n_servers).astype(float, copy=False)
+
+    def loads(self, parts: Float, users: slice | Indices) -> Float:
+        """As in `Demands`."""
+        return np.stack([self._by_server(of_one[users] * parts, users) for of_one in self.ratios])
+
+    def subtract_products(self, matrix: Float, factors: Float, users: slice) -> None:
+        """As in `Demands`."""
+        values = np.concatenate([of_one[users] * factors for of_one in self.ratios], axis=1)
+        column = np.concatenate([self.servers[users] + i * self.n_servers for i in range(self.n_resources)], axis=1)
+        first, second = np.triu_indices(column.shape[1])
+        step = max(CHUNK // len(first), 1)
+        for some in range(0, len(values), step):  # products of pairs of columns, which increase by user
+            value, at = values[some : some + step], column[some : some + step]
+            place = at[:, second] * len(matrix) + at[:, first]
+            # unlike `bincount` and sparse matrices this makes no matrix: half the time
+            np.subtract.at(matrix.ravel(), place.ravel(), (value[:, first] * value[:, second]).ravel())
+
+    def curvature(self, factors: Float, users: slice) -> Float:
+        """As in `Demands`."""
+        weighted = [factors * of_one[users] for of_one in self.ratios]
+        pairs = zip(*self.upper, strict=True)
+        return np.stack([self._by_server(weighted[i] * self.ratios[k, users], users) for i, k in pairs])
 
 
 def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: Bool) -> Demands:

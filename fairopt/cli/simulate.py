@@ -23,21 +23,19 @@ from fairopt.instance import Instance
 from fairopt.io.files import reader_of_folder
 from fairopt.io.quantities import capacity_of
 from fairopt.io.readers import readers_of_jobs
-from fairopt.io.requests import is_requests
 from fairopt.io.text_files import read_text
+from fairopt.online import Usage, service
 from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler
 from fairopt.online.scheduler import Scheduler
-from fairopt.online.served import service
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
 from fairopt.online.units import check_unit
 from fairopt.online.usage import NAMES as USAGES
-from fairopt.online.usage import Usage, named_usage
+from fairopt.online.usage import named_usage
 from fairopt.online.waiting import WholeJobs
-from fairopt.plots.service import draw_services
-from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
+from fairopt.plots import TIMELINE_KINDS, check_timelines, draw_services, draw_timelines
 from fairopt.policies import named_policy
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
@@ -394,7 +392,10 @@ def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
 def _server(capacity: list[str], jobs: str) -> Instance:
     """One server with a capacity, in the units that the header of the jobs names."""
     given = capacity_of(amounts_given("--capacity", capacity))
-    if is_requests(Path(jobs)):  # tokens are counted, and limit nothing unless their amount is given
+    of_requests = next(kind for kind in readers_of_jobs() if kind.name == "requests")
+    if of_requests.asked(
+        of_requests.path, Path(jobs), ()
+    ):  # tokens are counted, and limit nothing unless their amount is given
         given = dict.fromkeys(TOKENS, Fraction(COUNTED)) | dict(given)
         return Instance([], [float(amount) for amount in given.values()], resources=list(given), servers=["capacity"])
     header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]

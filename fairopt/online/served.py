@@ -37,6 +37,13 @@ class Service:
         Jain's index of ``served`` among the active users; NaN where no two are active.
     gap, bound : float
         `service_gap`: the largest difference of service of two users while both wait, and the bound of VTC.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> jobs = [fo.Job("A", [1], 1, tasks=9), fo.Job("B", [1], 1, tasks=4, arrival=4)]
+    >>> fo.online.service(fo.simulate([1], jobs)).total
+    {'A': 9.0, 'B': 4.0}
     """
 
     users: tuple[str, ...]

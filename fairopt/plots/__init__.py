@@ -17,16 +17,19 @@
 
 from fairopt.plots.envy import envy_matrix
 from fairopt.plots.kinds import KINDS, PLANES, check, comparison, draw
+from fairopt.plots.service import draw_services
 from fairopt.plots.survey import preferences, questions
-from fairopt.plots.timeline import TIMELINE_KINDS, draw_timelines
+from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 
 __all__ = [
     "KINDS",
     "PLANES",
     "TIMELINE_KINDS",
     "check",
+    "check_timelines",
     "comparison",
     "draw",
+    "draw_services",
     "draw_timelines",
     "envy_matrix",
     "preferences",

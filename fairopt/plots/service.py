@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock
-from fairopt.online.served import Service
+from fairopt.online import Service
 from fairopt.online.units import NAMES
 from fairopt.plots.common import cut, fall_back_fonts, plain
 from fairopt.plots.layers import by_size

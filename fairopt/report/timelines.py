@@ -11,8 +11,8 @@ import numpy as np
 from fairopt.allocation import part_of_capacity
 from fairopt.io.notes import counted
 from fairopt.io.saving import write_whole
+from fairopt.online import Service
 from fairopt.online.frames import by_task
-from fairopt.online.served import Service
 from fairopt.online.timeline import Timeline
 from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines

@@ -275,6 +275,7 @@ def _balanced(interior: Interior, groups: Indices) -> Indices:
         load = demands.loads(parts, users)
         factor = np.clip(np.divide(load + missing, load, out=np.ones_like(load), where=load > 0), 0.1, 10.0)
         log_odds = np.log(parts * (demands.price(factor, users) / demands.price(every, users)))
+        log_odds[~demands.eligible[users]] = -np.inf  # where loads of demands by server are 0 / 0
         out[now] = (log_odds - np.log(-np.log(rng.random(parts.shape)))).argmax(axis=1)
         drawn = np.zeros_like(parts)
         drawn[np.arange(len(now)), out[now]] = parts.sum(axis=1)

@@ -43,6 +43,20 @@ def _table(resource: str, unit: str, quotas: Quotas) -> Table:
     return Table(title, Column(quotas.by, shortened(teams), right=False), [columns])
 
 
+def expected_tables(quotas: Quotas) -> list[Table]:
+    """A table for each resource: what queues own, hold and ask for, what Kueue will give them, and what is fair now."""
+    out = []
+    for resource, unit in {one.resource: one.unit for one in quotas.expected}.items():
+        rows = [one for one in quotas.expected if one.resource == resource]
+        keys = {"owed": "owed", "held": "held", "asked": "asks", "gives": "by Kueue", "fair": "fair"}
+        amounts = [np.nan if (given := getattr(one, key)) is None else given for key in keys for one in rows]
+        texts = numbers(amounts)  # with the same decimals
+        columns = [Column(header, texts[k * len(rows) : (k + 1) * len(rows)]) for k, header in enumerate(keys.values())]
+        title = resource + (f" ({unit})" if unit else "")
+        out.append(Table(title, Column(quotas.by, shortened([one.team for one in rows]), right=False), [columns]))
+    return out
+
+
 def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     """A table for each resource: present quotas, new ones, the change, and what is held."""
     out = []
@@ -61,6 +75,11 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     return out
 
 
+def finite(amount: float) -> float | None:
+    """An amount, None where it has no end, as JSON has no infinity."""
+    return amount if np.isfinite(amount) else None
+
+
 def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None) -> dict[str, Any]:
     """Quotas as plain data, with their text unless they are in CSV."""
     out: dict[str, Any] = {
@@ -73,6 +92,9 @@ def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaCha
         "notes": list(quotas.notes),
         "text": quotas.text(),
     }
+    if quotas.expected:
+        out["expected"] = [asdict(one) | {"asked": finite(one.asked)} for one in quotas.expected]
+        out["changed"] = list(quotas.changed)
     if changes is not None:
         out["changes"] = [asdict(row) | {"change": row.change, "over": row.is_over} for row in changes.rows]
         out["change_notes"] = list(changes.notes)

@@ -58,7 +58,8 @@ class Tasks:
     """Equal pods: one that exists, or those of a Workload that are not there yet. ``queue`` is their ClusterQueue.
 
     ``assigned`` are the flavors by resource that Kueue holds for them, None if it has not admitted their Workload.
-    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler.
+    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler, and ``workload`` the name
+    of their Workload.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Tasks:
     assigned: Mapping[str, str] | None = None
     stop: Literal["", "hold", "drain"] = ""
     owner: str | None = None
+    workload: str = ""
 
     @property
     def is_held(self) -> bool:
@@ -140,7 +142,8 @@ class Queues:
             local = pod.labels.get(LOCAL_QUEUE) or ("" if mine is None else mine.queue)
             stop = self._stop(queue, f"{pod.namespace}/{local}")
             labels = {**({} if mine is None else mine.labels), **queue_named(pod.annotations), **pod.labels}
-            yield Tasks(pod.name, pod.namespace, labels, spec, 1.0, pod.runs_on, queue, assigned, stop)
+            of = "" if mine is None else mine.name
+            yield Tasks(pod.name, pod.namespace, labels, spec, 1.0, pod.runs_on, queue, assigned, stop, workload=of)
         self._note_workloads(waiting)
         for workload in waiting.values():
             yield from self._pod_sets(workload, seen)
@@ -247,7 +250,8 @@ class Queues:
             if count:
                 spec = self._tolerant(part.template.spec, name, count)
                 assigned = admitted.flavors if workload.admitted else None
-                yield Tasks(name, workload.namespace, labels, spec, float(count), None, queue, assigned, stop)
+                space, of = workload.namespace, workload.name
+                yield Tasks(name, space, labels, spec, float(count), None, queue, assigned, stop, workload=of)
 
     def _queue_of_workload(self, workload: Workload) -> str | None:
         admitted = workload.admission.clusterQueue

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fairopt import Instance
 from fairopt.cli import (
     FAILED_CHECK,
     AsJson,
@@ -26,7 +27,6 @@ from fairopt.cli import (
     working,
     written,
 )
-from fairopt import Instance
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.io import write_whole
 from fairopt.policies import accepted

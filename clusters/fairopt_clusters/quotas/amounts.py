@@ -256,10 +256,14 @@ class NewQueues(Amounts):
     """New ClusterQueues: what teams are owed as nominal quotas, below a cohort that has what is in no quota."""
 
     format = "kueue"
+    lends = True
 
     def _counts_types(self, gpus: GpuTypes) -> bool:
         """Flavors are types of servers."""
         return False
+
+    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+        return Quota(self.teams.names[t], resource, flavor, amount, self.teams.unit[resource], amount)
 
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
         teams, root = self.teams, COHORT
@@ -269,7 +273,7 @@ class NewQueues(Amounts):
         rest, left = list[Quota](), dict[tuple[str, str], float]()
         for row in rows:
             left[row.resource, row.flavor] = left.get((row.resource, row.flavor), 0.0) - row.amount
-        for resource, flavor in left:
+        for resource, flavor in left if self.lends else ():
             places = [self._places(team, resource) for team in teams.names]
             i, step = teams.servers.resource_index(resource), step_of(resource, teams.unit[resource])
             there = float(teams.servers.capacities[capacity_of(flavor, places), i].sum())
@@ -278,11 +282,17 @@ class NewQueues(Amounts):
         return new_queues(
             [*rows, *rest],
             self.given.api_version,
-            {team: [*path, root] for team, path in above.items()},
+            {team: [*path, *[root] * self.lends] for team, path in above.items()},
             teams.weights,
             self.given.local_queues,
             comments,
         )
+
+
+class NewCapped(NewQueues):
+    """New ClusterQueues for what whole tasks use now: what is in no quota is lent to nobody."""
+
+    lends = False
 
 
 def capacity_of(flavor: str, places: Sequence[Places]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ def _present(
 ) -> tuple[dict[tuple[str, str, str], float], list[str]]:
     """Present amounts by the keys of new quotas, in their units, and notes on the others.
 
-    Flavors are summed for a new quota of all servers together.
+    Flavors are summed for a new quota of all servers together. What is owed alone is compared with what was owed.
     """
     new, by_resource = {row.key: row for row in rows}, {row.resource: None for row in rows}
     written = {(row.team, row.resource, row.flavor.lower()): row.flavor for row in rows}
@@ -93,7 +94,8 @@ def _present(
         if key not in new:
             other[one.resource + (f" of {one.flavor}" if one.flavor else "")] = None
             continue
-        out[key] = out.get(key, 0.0) + same_unit(one, new[key].unit)
+        row, owed = new[key], replace(one, amount=one.owed if one.owed is not None else one.amount)
+        out[key] = out.get(key, 0.0) + same_unit(owed if row.amount == row.owed else one, row.unit)
     notes = []
     if other_teams:
         notes.append(f"quotas of others than these {teams.by or 'user'}s stay as they are: {first_of(other_teams)}")

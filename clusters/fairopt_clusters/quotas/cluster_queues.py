@@ -11,7 +11,7 @@ import copy
 import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -464,7 +464,7 @@ def _made(
 
 
 def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners: bool = False) -> list[Quota]:
-    """What each queue may use: its nominal quota and its borrowing limit as it is, or what its cohort has.
+    """What each queue may use: its nominal quota, which it is owed, and its borrowing limit, or what its cohort has.
 
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
@@ -473,11 +473,13 @@ def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners
         cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
         cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
     )
-    return [
-        quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
-        for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items()
-        for flavor, resource in branch.nominal
-    ]
+    out = list[Quota]()
+    for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items():
+        for (flavor, resource), nominal in branch.nominal.items():
+            owed = quota_of(name, resource, flavor, Fraction(nominal))
+            most = quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
+            out.append(replace(most, owed=owed.amount))
+    return out
 
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:

@@ -171,11 +171,7 @@ class Settings(OfQueues):
         """What each queue may use by the limits of its owners, and what it is owed."""
         queues, teams = self.given.queues, self.teams
         kept = None if {*teams.resources} == {*teams.servers.resources} else {*map(resource_name, teams.resources)}
-        rows = [
-            replace(one, owed=queues.owed[one.key].amount)
-            for one in queues.most
-            if one.team in teams.names and (kept is None or one.resource in kept)
-        ]
+        rows = [one for one in queues.most if one.team in teams.names and (kept is None or one.resource in kept)]
         return rows, self._of_objects()
 
     def quotas(self, source: QuotaSource) -> Quotas:
@@ -187,6 +183,8 @@ class Settings(OfQueues):
     def _expected(self) -> tuple[list[Expected], list[str]]:
         """What queues own, hold, ask for and get, by resource over all flavors; and where that is not what is fair."""
         teams, work = self.teams, self.given.work
+        if not teams.servers.n_users:
+            return [], []
         gives = work.settled(self._changed(()).after)
         out, short = list[Expected](), list[str]()
         most = teams.servers.per_server_demands.max(axis=1)
@@ -253,6 +251,11 @@ class LentNow(OfQueues):
         if out != amounts:
             self._spare.append(f"{sum(out) - sum(amounts):,.6g} {described(resource, '', teams.unit[resource])}")
         return out
+
+    def _too_large(self, rows: Sequence[Quota]) -> list[str]:
+        """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
+        written = {row.key for row in rows}
+        return super()._too_large([*rows, *(one for key, one in self._most.items() if key not in written)])
 
     @cached_property
     def _spare(self) -> list[str]:

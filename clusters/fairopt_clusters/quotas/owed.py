@@ -14,7 +14,7 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Labelling, whole_name
 from fairopt.policies import accepted
 from fairopt.runtime import Clock
-from fairopt_clusters.quotas.amounts import Amounts, Input, NewQueues
+from fairopt_clusters.quotas.amounts import Amounts, Input, NewCapped, NewQueues
 from fairopt_clusters.quotas.bounded import TEAM, Accounts, Namespaces
 from fairopt_clusters.quotas.cluster_queues import InputQueues, left_out, read_queues
 from fairopt_clusters.quotas.gangs import read_gangs
@@ -182,11 +182,13 @@ class _Source:
         raw = self.given.queues.raw if format == "kueue" else {}
         if raw and not self.caps:
             return Settings(self._teams(as_divided(self.answer), raw), self.given)
-        whole = self._now if self.caps or format == Accounts.format else self._owed
-        return (LentNow if raw else _MAKERS[format])(self._teams(whole, raw), self.given)
+        made = self.whole if self.caps or format == Accounts.format else self._owed
+        by_format = _MAKERS | {"kueue": LentNow if raw else NewCapped} if self.caps else _MAKERS
+        return by_format[format](self._teams(made, raw), self.given)
 
     @cached_property
-    def _now(self) -> WholeAnswer:
+    def whole(self) -> WholeAnswer:
+        """The answer of now in whole tasks."""
         return whole_answer(self.answer, self._labelling(self.answer.instance), self.integral, self.clock.left)
 
     @cached_property
@@ -194,7 +196,7 @@ class _Source:
         """The answer as if everybody had more work than fits."""
         full, policy = self.full_demand, self.answer.policy
         if full is None and np.isinf(self.answer.instance.task_limits).all():
-            return self._now
+            return self.whole
         if not hasattr(policy, "allocate"):
             fix = "give an answer at full demand, with caps=True"
             raise InvalidBlock(

@@ -111,14 +111,14 @@ class Teams:
 
     def wanted(self, team: int, resource: int, on: NDArray[np.bool_]) -> bool:
         """Whether some task of a team needs a resource and may run on some servers; on any if all count for others."""
-        rows, on = self.members[team], on if on.any() else np.ones_like(on)
+        rows, on = self.members[team], _somewhere(on)
         rows = rows[self.servers.task_limits[rows] > 0]
         needs = self.servers.per_server_demands[rows][:, :, resource] > 0
         return bool((self.servers.eligible[rows] & on & needs).any())
 
     def waits(self, resource: int, on: NDArray[np.bool_]) -> bool:
         """Whether some task that needs a resource, and may run on some servers, has no place."""
-        rows = np.flatnonzero(self.whole.placement.sum(axis=1) < self.servers.task_limits)
+        rows, on = np.flatnonzero(self.whole.placement.sum(axis=1) < self.servers.task_limits), _somewhere(on)
         needs = self.servers.per_server_demands[rows][:, :, resource] > 0
         return bool((self.servers.eligible[rows] & on & needs).any())
 
@@ -143,6 +143,11 @@ class Teams:
         """The weights of users and teams."""
         own = dict(zip(self.servers.users, self.servers.own_weights.tolist(), strict=True))
         return own | {**self.servers.team_weights}
+
+
+def _somewhere(on: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Some servers; all if all of them count for other flavors."""
+    return on if on.any() else np.ones_like(on)
 
 
 def of_all(amount: float, total: float, resource: str, unit: str, flavor: str = "") -> str:

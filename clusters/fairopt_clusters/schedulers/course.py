@@ -9,7 +9,6 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-
 from fairopt_clusters.read.queues.tree import QueueTree, Workload
 from fairopt_clusters.schedulers.cohorts import Amounts, exact, nodes_of, resource_of
 from fairopt_clusters.schedulers.kueue import Kueue

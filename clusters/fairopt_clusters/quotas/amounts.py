@@ -114,7 +114,8 @@ class Amounts:
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
-        return changes_of(self.teams, rows, present, self.gpus, self._held_on, self._names_others)
+        others, owed_alone = self._names_others, isinstance(self, NewQueues)
+        return changes_of(self.teams, rows, present, self.gpus, self._held_on, others, owed_alone)
 
     @property
     def _names_others(self) -> bool:

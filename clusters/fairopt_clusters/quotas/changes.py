@@ -26,10 +26,12 @@ def changes_of(
     gpus: GpuTypes | None,
     held_on: HeldOn,
     names_others: bool = True,
+    owed_alone: bool = False,
 ) -> QuotaChanges:
     """New quotas beside present ones and what is held.
 
     ``held_on`` are the servers that count for a flavor. Notes name present quotas without new ones if ``names_others``.
+    With ``owed_alone`` what is owed is compared, and not what may be used.
     """
     held = {} if gpus is None or teams.held is None else gpus.used(teams.held)[0]
 
@@ -46,7 +48,7 @@ def changes_of(
         mask = None if teams.held is None else held_on(row)
         return None if mask is None or teams.held is None else float(teams.held[t, mask, i].sum())
 
-    known, notes = _present(teams, rows, present)
+    known, notes = _present(teams, rows, present, owed_alone)
     made = [
         Change(
             row.team,
@@ -69,11 +71,11 @@ def changes_of(
 
 
 def _present(
-    teams: Teams, rows: Sequence[Quota], present: Sequence[Quota]
+    teams: Teams, rows: Sequence[Quota], present: Sequence[Quota], owed_alone: bool
 ) -> tuple[dict[tuple[str, str, str], float], list[str]]:
     """Present amounts by the keys of new quotas, in their units, and notes on the others.
 
-    Flavors are summed for a new quota of all servers together. What is owed alone is compared with what was owed.
+    Flavors are summed for a new quota of all servers together.
     """
     new, by_resource = {row.key: row for row in rows}, {row.resource: None for row in rows}
     written = {(row.team, row.resource, row.flavor.lower()): row.flavor for row in rows}
@@ -94,8 +96,8 @@ def _present(
         if key not in new:
             other[one.resource + (f" of {one.flavor}" if one.flavor else "")] = None
             continue
-        row, owed = new[key], replace(one, amount=one.owed if one.owed is not None else one.amount)
-        out[key] = out.get(key, 0.0) + same_unit(owed if row.amount == row.owed else one, row.unit)
+        now = replace(one, amount=one.owed) if owed_alone and one.owed is not None else one
+        out[key] = out.get(key, 0.0) + same_unit(now, new[key].unit)
     notes = []
     if other_teams:
         notes.append(f"quotas of others than these {teams.by or 'user'}s stay as they are: {first_of(other_teams)}")

@@ -190,13 +190,13 @@ def _secured(
     demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.limit for kind in kinds])
     able = fitting(demands, capacities, [kind.servers for kind in kinds])
     users = Users(demands, limits, able, members, resources, capacities)
-    found, part = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
+    found, part, more = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
-        for one in owed.limits
+        for one in (*owed.limits, *more)
         if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
     ]
     return {"guarantees": found or None, "limits": kept or None}

@@ -37,7 +37,14 @@ from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import InputQueues, read_queues
 from fairopt_clusters.quotas.owed import FORMATS
 from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
-from fairopt_clusters.quotas.tables import FORMAT, changes_tables, described_quotas, expected_tables, quotas_tables
+from fairopt_clusters.quotas.tables import (
+    FORMAT,
+    changes_tables,
+    described_quotas,
+    expected_tables,
+    quotas_tables,
+    trial_table,
+)
 from fairopt_clusters.quotas.team_quotas import PATCHES
 from fairopt_clusters.read.work import is_nothing_asked
 
@@ -79,6 +86,13 @@ ones in one cohort, with what teams are owed as nominal quotas.
 
 --caps writes hard limits of this moment instead, as for one busy day: what whole tasks of the fair answer of now use. \
 The first line says what they leave idle. Whoever asks for more tomorrow has to wait for the next run.
+
+--replay FOLDER tries it before it is applied: with the settings as they are and with these, how much of what was \
+asked for would have been used, what was missing of what each team is owed, waits, and what is preempted. FOLDER has \
+snapshots as INPUT is one, or give a .csv as for fairopt simulate, whose users are the queues.
+
+\b
+  fairopt quotas now/ --format kueue --replay weeks/
 
 --diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is 4 \
 if a quota or a setting changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json (kubectl get \
@@ -129,6 +143,13 @@ def quotas(
     ] = None,
     caps: Annotated[
         bool, typer.Option("--caps", help="Limits of this moment: what is fair now, for those who ask now.")
+    ] = False,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Try it on snapshots of past weeks, or on a .csv of workloads."),
+    ] = None,
+    resumes: Annotated[
+        bool, typer.Option("--resumes", help="In --replay what is preempted goes on where it was.")
     ] = False,
     integral: Integral = False,
     time_limit: TimeLimit = None,
@@ -192,9 +213,10 @@ def quotas(
             else f"no quota in {present} is for a team, a resource and servers of these"
         )
         changes = replace(changes, notes=(*changes.notes, unknown))
-    text_alone = format is not None and not (out or diff or as_json)
+    trial = None if replay is None else made.replay(replay, resumes=resumes)
+    text_alone = format is not None and not (out or diff or as_json or trial)
     if as_json:
-        show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes))
+        show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes, trial))
     elif text_alone:
         typer.echo(made.text(), nl=False)
         say_notes([*made.notes, *source.below])
@@ -205,6 +227,10 @@ def quotas(
             console_for().print(table)
         for line in (*made.notes, *(changes.notes if changes is not None else ())):
             say(line)
+        if trial is not None:
+            console_for().print(trial_table(trial))
+            for line in (*trial.sentences, *trial.notes):
+                say(line)
     if out is not None:
         write_whole(out, made.text(PATCHES if (target, out.suffix.lower()) == ("kueue", ".sh") else None))
         written(out)

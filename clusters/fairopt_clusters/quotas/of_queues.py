@@ -50,6 +50,10 @@ class OfQueues(Amounts):
         options: dict[str, Any] = {"caps": self.caps, "weights": weights, "untouched": untouched}
         return Changes(queues, names, rows if self.caps else (), kept=self.given.work.cohorts_with_larger, **options)
 
+    def objects_after(self, rows: Sequence[Quota]) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The objects that change, as they are then, by kind and name."""
+        return self._changed(rows).after
+
     def quotas(self, source: QuotaSource) -> Quotas:
         """The quotas with their text, and with what changes in the objects."""
         made = super().quotas(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairopt import Allocation, Instance
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Labelling, whole_name
 from fairopt.policies import accepted
 from fairopt.runtime import Clock
@@ -19,11 +20,12 @@ from fairopt_clusters.quotas.bounded import TEAM, Accounts, Namespaces
 from fairopt_clusters.quotas.cluster_queues import InputQueues, left_out, read_queues
 from fairopt_clusters.quotas.gangs import read_gangs
 from fairopt_clusters.quotas.namespaces import local_queues_of, read_fixed
-from fairopt_clusters.quotas.of_queues import LentNow, Settings
+from fairopt_clusters.quotas.of_queues import LentNow, OfQueues, Settings
 from fairopt_clusters.quotas.present import limits_of, resource_quotas_of
 from fairopt_clusters.quotas.quota import Quota
 from fairopt_clusters.quotas.team_quotas import QuotaChanges, Quotas
 from fairopt_clusters.quotas.teams import Teams
+from fairopt_clusters.quotas.trial import Trial, tried
 from fairopt_clusters.quotas.whole_tasks import WholeAnswer, as_divided, whole_answer
 from fairopt_clusters.quotas.work import Work
 
@@ -176,6 +178,14 @@ class _Source:
     def changes(self, made: Quotas, present: Sequence[Quota]) -> QuotaChanges:
         """Quotas beside present ones and what is held."""
         return self._maker(made.format).changes(made.rows, present)
+
+    def tried(self, made: Quotas, past: str | os.PathLike[str], resumes: bool) -> Trial:
+        """What past weeks would have been."""
+        maker = self._maker(made.format)
+        if not isinstance(maker, OfQueues):
+            raise InvalidInstance("settings are tried on ClusterQueues of the input alone; leave out --replay")
+        after = maker.objects_after(made.rows)
+        return tried(self.given.work, after, past, self.answer.instance, resumes)
 
     def _maker(self, format: str) -> Amounts:
         """What makes the quotas of a format: by default of what is owed, but for Slurm's limits."""

@@ -12,6 +12,7 @@ from fairopt.report import Column, Table, numbers
 from fairopt.runtime import shortened
 from fairopt_clusters.quotas.quota import Quota
 from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
+from fairopt_clusters.quotas.trial import Trial
 
 FORMAT = "fairopt.quotas/1"
 
@@ -75,12 +76,28 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     return out
 
 
+def trial_table(trial: Trial) -> Table:
+    """By queue what was missing of what it is owed, waits, and what was preempted, before and after."""
+    table = trial.to_frame()
+    columns = [
+        Column(
+            f"{name} {when}", numbers((100 if name == "short" else 1) * table[f"{name} {key}"].to_numpy(dtype=float))
+        )
+        for name in ("short", "wait", "preempted")
+        for when, key in (("now", "before"), ("then", "after"))
+    ]
+    title = f"Replayed: {trial.before.resource} (short in % of what is owed; mean wait in hours)"
+    return Table(title, Column("queue", shortened([*table.index]), right=False), [columns])
+
+
 def finite(amount: float) -> float | None:
     """An amount, None where it has no end, as JSON has no infinity."""
     return amount if np.isfinite(amount) else None
 
 
-def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None) -> dict[str, Any]:
+def described_quotas(
+    quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None, trial: Trial | None = None
+) -> dict[str, Any]:
     """Quotas as plain data, with their text unless they are in CSV."""
     out: dict[str, Any] = {
         "format": FORMAT,
@@ -95,6 +112,12 @@ def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaCha
     if quotas.expected:
         out["expected"] = [asdict(one) | {"asked": finite(one.asked)} for one in quotas.expected]
         out["changed"] = list(quotas.changed)
+    if trial is not None:
+        both = {"before": trial.before, "after": trial.after}
+        of_all = {name: {"used": one.used, "short": one.short} for name, one in both.items()}
+        queues = trial.to_frame().reset_index().to_dict("records")
+        out["replay"] = {"resource": trial.before.resource, "days": trial.days, **of_all, "queues": queues}
+        out["replay"]["notes"] = [*trial.sentences, *trial.notes]
     if changes is not None:
         out["changes"] = [asdict(row) | {"change": row.change, "over": row.is_over} for row in changes.rows]
         out["change_notes"] = list(changes.notes)

@@ -15,6 +15,8 @@ from fairopt_clusters.quotas.quota import Quota
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fairopt_clusters.quotas.trial import Trial
+
 PATCHES = "kueue-patch"  # a text of quotas for kueue
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
 RELATIVE = 1e-9  # of an amount: a distance from a multiple of the smallest unit that is rounding
@@ -273,6 +275,28 @@ class Quotas:
             known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
         return self._source.changes(self, known)
 
+    def replay(self, past: str | os.PathLike[str], *, resumes: bool = False) -> Trial:
+        """What past weeks would have been with the settings of Kueue as they are, and with these.
+
+        Parameters
+        ----------
+        past : path-like
+            A folder of snapshots, each a file or a folder as the input, with the Workloads of that time; or a table of
+            jobs as for `fairopt.online.read_jobs`, whose users or teams are the queues, each line a Workload.
+        resumes : bool, default False
+            Whether a workload that is preempted goes on where it was, as from a checkpoint; else it begins anew.
+
+        Returns
+        -------
+        Trial
+
+        Raises
+        ------
+        InvalidInstance
+            If there are no ClusterQueues or no workloads, or a file cannot be read.
+        """
+        return self._source.tried(self, past, resumes)
+
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row for each quota, and the columns of `Quota`.
 
@@ -308,6 +332,9 @@ class QuotaSource(Protocol):
 
     def changes(self, made: Quotas, present: Sequence[Quota]) -> QuotaChanges:
         """Quotas beside present ones and what is held."""
+
+    def tried(self, made: Quotas, past: str | os.PathLike[str], resumes: bool) -> Trial:
+        """What past weeks would have been."""
 
 
 def described(resource: str, flavor: str, unit: str) -> str:

@@ -39,10 +39,16 @@ class Work:
     @classmethod
     def of(cls, source: Any) -> Work:
         """That of an input of `fairopt.read`."""
+        objects = cls.objects_of(source)
+        return cls(objects, submitted_in({"kind": "List", "items": [one for one, _ in objects]}, "")[0])
+
+    @staticmethod
+    def objects_of(source: Any) -> list[tuple[Raw, str]]:
+        """The objects of an input, with their places."""
         documents = documents_of(source, _FILES, f"expected the output of {COMMAND}")
         listed = [(document, name) for document, name in documents if "items" in document or "kind" in document]
         objects = objects_of(listed, "")
-        return cls([*zip(objects["items"], objects["items"].places, strict=True)], submitted_in(objects, "")[0])
+        return [*zip(objects["items"], objects["items"].places, strict=True)]
 
     def tree(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> QueueTree | None:
         """The queues, with objects that have changed, by kind and name; None without any."""

@@ -209,7 +209,7 @@ class _Filling:
             able[:, k] = work.able[np.ix_(users, np.flatnonzero(of_server == k))].any(axis=1)
         self.user, place = np.nonzero(able)
         demands = work.demands[users]
-        rows, right = [], []
+        rows, right = list[Float](), list[float]()
         self.row_of = dict[int, int]()  # of quotas
         for n, one in enumerate(quotas):
             needs = demands[:, work.resources.index(one.resource)]
@@ -280,7 +280,7 @@ class _Filling:
         matrix = np.vstack([-self.sums * columns / self.unit[:, None], self.rows * columns / size[:, None]])
         right = np.concatenate([-tasks * (1 - ROUNDED) / self.unit, self.right / size])
         solution = linprog(row * columns, matrix, right, bounds=[(0, None)] * len(self.user), method="highs-ds")
-        return max(float(solution.fun), 0.0) if solution.x is not None else 0.0
+        return max(float(solution.fun or 0.0), 0.0) if solution.x is not None else 0.0
 
     def part_that_fits(self, tasks: Float) -> float:
         """The largest part of tasks, at most 1, that fits."""

@@ -9,7 +9,7 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from fairopt_clusters.read.queues.tree import QueueTree, Workload
+from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.cohorts import Amounts, exact, nodes_of, resource_of
 from fairopt_clusters.schedulers.kueue import Kueue
 from fairopt_clusters.schedulers.replay import Replay
@@ -102,15 +102,15 @@ def course_of(
 def entitlements(tree: QueueTree) -> dict[str, dict[str, float]]:
     """What each queue gets of each resource, over all flavors, by the rule of Kueue if all ask for all."""
     scheduler, full = Kueue(), replace(tree, queues=tuple(_asking_for_all(tree)))
-    given, out = scheduler.divide(full), dict[str, dict[str, float]]()
+    given, out = scheduler.divide(full).to_dict("index"), dict[str, dict[str, float]]()
     for one in tree.leaves:
         mine = out.setdefault(one.name, {})
-        for cell in given.columns:
-            mine[resource_of(cell)] = mine.get(resource_of(cell), 0.0) + float(given.loc[one.name, cell])
+        for cell, amount in given[one.name].items():
+            mine[resource_of(str(cell))] = mine.get(resource_of(str(cell)), 0.0) + float(amount)
     return out
 
 
-def _asking_for_all(tree: QueueTree) -> Iterable[object]:
+def _asking_for_all(tree: QueueTree) -> Iterable[Queue]:
     return (replace(one, request=None if one in tree.leaves else one.request) for one in tree.queues)
 
 

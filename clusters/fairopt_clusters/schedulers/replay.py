@@ -85,6 +85,7 @@ class Replay:
         self.runs, self.waits = [*runs], set[int]()  # what runs is in use already
         self.aside, self.preempts = set[int](), dict[str, int]()
         self.kinds: dict[int, Any] = {}  # of what asks for the same
+        self.again: int | None = None  # the cycle from which all comes again
 
     def settle(self, arrives: int) -> list[Cycle]:
         """Let a workload arrive, and go on until nothing changes: the cycles that come again for ever, if any do."""
@@ -94,7 +95,7 @@ class Replay:
 
     def cycles(self) -> Iterator[Cycle]:
         """Cycles until nothing changes, or all comes again."""
-        self.seen = dict[object, int]()
+        self.seen, self.again = dict[object, int](), None
         while len(self.seen) < MOST_CYCLES:
             state = tuple(self.runs), frozenset(self.aside), frozenset(self.preempts.items())
             if state in self.seen:
@@ -104,7 +105,6 @@ class Replay:
             if (cycle := self._cycle()) is None:
                 break
             yield cycle
-        self.again = None
 
     def ring(self, cycles: list[Cycle]) -> list[Cycle]:
         """Those of the cycles that come again for ever, if any do."""

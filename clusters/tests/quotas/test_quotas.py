@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-
-caps = partial(fc.quotas, caps=True)  # of a moment
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.solve.whole.integer import IntegerSearch
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 import quotas as benchmark
+
+caps = partial(fc.quotas, caps=True)  # of a moment
 
 
 def two_types(**others):

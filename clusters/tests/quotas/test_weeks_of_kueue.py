@@ -13,13 +13,13 @@ from fairopt_clusters.read.documents import data_of_text
 
 import fairopt as fo
 
-caps = partial(fc.quotas, caps=True)  # of a moment
-
 sys.path.append(str(Path(__file__).parents[1] / "read" / "kubernetes"))
 
 from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec
 from test_kueue_shares import cells, waiting
+
+caps = partial(fc.quotas, caps=True)  # of a moment
 
 
 def shared(queues, asked, nodes, rest, policy, tmp_path):

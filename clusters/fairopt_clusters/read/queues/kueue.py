@@ -9,6 +9,7 @@ from itertools import islice, product
 from typing import Any, NamedTuple
 
 from fairopt.io import Notes, checked, in_units, shown
+from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import (
     GROUP,
@@ -119,7 +120,7 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> tuple[list[Submitted]
 
     As in Kueue by default, the first flavors come first that the rules of the pods allow.
     """
-    objects, notes = expanded(objects, name), Notes()
+    objects, notes = expanded(objects_of([(objects, "")], name), name), Notes()
     added = Additions(objects, name)
     objects = added.all()
     found = with_manifests(read_kueue([(objects, name)], mixed=True), objects, name, notes, added)
@@ -141,6 +142,14 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> tuple[list[Submitted]
         priority = 0 if known is None else known.priority or 0
         out.append(Submitted(Workload(queue, ways[0], priority, created or 0.0, of), ways, runs, created, started))
     return out, notes.sentences()
+
+
+def ways_of(needs: Mapping[str, float], found: KueueObjects, queue: str) -> Iterator[dict[str, float]]:
+    """What a workload that needs amounts uses by flavor and resource, for each flavor of its queue that has all."""
+    plain = len({flavor for flavor, _ in found.nominal}) == 1
+    for group in found.cluster_queues[queue].groups:
+        for flavor in group.flavors if needs.keys() <= group.covered else ():
+            yield {(name if plain else f"{flavor.name}:{name}"): amount for name, amount in needs.items()}
 
 
 def _ways(tasks: Sequence[Tasks], found: KueueObjects, queue: str, plain: bool) -> Iterator[dict[str, float]]:

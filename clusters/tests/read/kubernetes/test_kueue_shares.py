@@ -49,7 +49,7 @@ def shared(*objects, nodes, pods=(), policy=None):
     return instance, (policy or fo.HDRF(by=instance.teams.outermost_first)).allocate(instance)
 
 
-BOTH = [None, Kueue()]  # None: HDRF by all labels
+BOTH = [fo.HDRF(), Kueue()]
 
 
 @pytest.mark.parametrize("policy", BOTH)
@@ -312,7 +312,7 @@ def test_quotas_of_pods_count_pods(policy):
     assert "pods" not in instance.resources and said(instance, "quotas of pods are left out: servers do not say")
 
 
-@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("policy", [None, Kueue()])
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_a_cohort_owns_of_one_flavor_is_not_paid_in_another(policy, whole):
     """North owns 5 of 8 reserved cores and south 3; both want 8 of them, and north has 12 of the spot cores too."""

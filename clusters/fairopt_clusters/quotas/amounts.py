@@ -54,8 +54,9 @@ class Amounts:
     whole_cores = False
     is_cap = False  # whether what is written stops tasks that are beyond it
 
-    def __init__(self, teams: Teams, given: Input) -> None:
+    def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
         self.teams, self.given = teams, given
+        self.now = teams if now is None else now  # with what they ask for now
         self.gpus = teams.gpus if teams.gpus is not None and self._counts_types(teams.gpus) else None
 
     # -- what formats differ in -----------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Amounts:
 
     def _idle(self, rows: Sequence[Quota]) -> list[str]:
         """What limits leave idle now, in words."""
-        return idled(self.teams, limits_in_all(rows))
+        return idled(self.now, limits_in_all(rows))
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class Amounts:
             room = {
                 name: float(capacity[capacity_of(name, places)].sum()) for name in dict.fromkeys(of for _, of in keys)
             }
+            room.setdefault("", float(capacity.sum()))  # of tasks without a quota
             amounts = self._of_resource(resource, keys, places, room)
             flavors = [flavor for _, flavor in keys] + [""] * (len(amounts) - len(keys))
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)

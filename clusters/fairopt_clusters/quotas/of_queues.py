@@ -31,7 +31,7 @@ class OfQueues(Amounts):
     format = "kueue"
     caps = False
 
-    def __init__(self, teams: Teams, given: Input) -> None:
+    def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
         raw, every = given.queues.raw, teams.every and (teams.by == TEAM or not teams.names)
         kept = [team for team in teams.names if team in raw]
         if teams.names and not kept:

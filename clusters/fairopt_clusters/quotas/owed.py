@@ -194,7 +194,7 @@ class _Source:
             return Settings(self._teams(as_divided(self.answer), raw), self.given)
         made = self.whole if self.caps or format == Accounts.format else self._owed
         by_format = _MAKERS | {"kueue": LentNow if raw else NewCapped} if self.caps else _MAKERS
-        return by_format[format](self._teams(made, raw), self.given)
+        return by_format[format](self._teams(made, raw), self.given, self._teams(as_divided(self.answer), raw))
 
     @cached_property
     def whole(self) -> WholeAnswer:

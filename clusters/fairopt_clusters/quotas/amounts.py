@@ -142,8 +142,8 @@ class Amounts:
             room = {
                 name: float(capacity[capacity_of(name, places)].sum()) for name in dict.fromkeys(of for _, of in keys)
             }
-            room.setdefault("", float(capacity.sum()))  # of tasks without a quota
             amounts = self._of_resource(resource, keys, places, room)
+            room = {"": float(capacity.sum())} | room  # also of tasks without a quota
             flavors = [flavor for _, flavor in keys] + [""] * (len(amounts) - len(keys))
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=False):

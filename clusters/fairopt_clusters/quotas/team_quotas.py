@@ -130,7 +130,7 @@ class QuotaChanges:
     >>> pool = fo.Instance(
     ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
     ... )
-    >>> fc.quotas(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
+    >>> fc.quotas(fo.DRF().allocate(pool), caps=True).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
     ('vision holds 4 gpu, more than its new quota of 3',)
     """
 

@@ -74,11 +74,12 @@ class Trial:
         """What changes in all."""
         before, after = self.before, self.after
         kept = after.used / before.used if before.used else 1.0
+        used, short = ([100 * getattr(one, name) for one in (before, after)] for name in ("used", "short"))
         out = [
-            f"of {before.resource}, of what was asked for and there over {self.days:,.3g} days, {100 * before.used:.4g}% "
-            f"is used with the settings as they are and {100 * after.used:.4g}% with those proposed",
-            f"of what queues asked for within what they are owed, {100 * before.short:.3g}% is missing at the time with "
-            f"the settings as they are and {100 * after.short:.3g}% with those proposed",
+            f"of {before.resource}, of what was asked for and there over {self.days:,.3g} days, {used[0]:.4g}% is used "
+            f"with the settings as they are and {used[1]:.4g}% with those proposed",
+            f"of what queues asked for within what they are owed, {short[0]:.3g}% is missing at the time with the "
+            f"settings as they are and {short[1]:.3g}% with those proposed",
         ]
         lost = after.total("lost") / after.usable if after.usable else 0.0
         if number := int(after.total("preempted")):

@@ -48,7 +48,7 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
-_RECLAIM, _ANY = "reclaimWithinCohort", "Any"  # who borrows what a queue is owed gives it back, of any priority
+RECLAIM, _ANY = "reclaimWithinCohort", "Any"  # who borrows what a queue is owed gives it back, of any priority
 _PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
 _PATCHES = "A patch that is refused ends the script: the object is another than was read. Read the cluster again."
 _FIX = "rename it, or name the teams to write (--team)"
@@ -260,7 +260,7 @@ def _differences(before: Raw, after: Raw) -> Iterator[str]:
         if limits[0] != limits[1]:
             words = ["none" if limit is None else str(limit) for limit in limits]
             yield f"borrowingLimit of {name} for {one['name']} of {flavor} from {words[0]} to {words[1]}"
-    for key, field_, default in (("preemption", _RECLAIM, "Never"), ("fairSharing", "weight", "1")):
+    for key, field_, default in (("preemption", RECLAIM, "Never"), ("fairSharing", "weight", "1")):
         words = [str((spec.get(key) or {}).get(field_, default)) for spec in (old, new)]
         if words[0] != words[1]:
             yield f"{key}.{field_} of {name} from {words[0]} to {words[1]}"
@@ -304,8 +304,8 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 def _reclaiming(queue: dict[str, Any]) -> dict[str, Any]:
     """A ClusterQueue that takes back what it is owed from all who borrow it, unless its owners said from whom."""
     preemption = {**((queue.get("spec") or {}).get("preemption") or {})}
-    if _cohort_of(queue) and preemption.get(_RECLAIM, "Never") == "Never":
-        queue["spec"]["preemption"] = preemption | {_RECLAIM: _ANY}
+    if _cohort_of(queue) and preemption.get(RECLAIM, "Never") == "Never":
+        queue["spec"]["preemption"] = preemption | {RECLAIM: _ANY}
     return queue
 
 
@@ -451,7 +451,7 @@ def _made(
     ]
     spec: dict[str, Any] = {"fairSharing": {"weight": f"{weight:.12g}"}}
     if kind == "ClusterQueue":
-        spec = {"namespaceSelector": {}, "preemption": {_RECLAIM: _ANY}} | spec
+        spec = {"namespaceSelector": {}, "preemption": {RECLAIM: _ANY}} | spec
     for parent in above:
         key = "parentName" if kind == "Cohort" else "cohortName" if version == VERSIONS[0] else "cohort"
         spec[key] = object_name(parent, "Cohort", _FIX, dots=True)

@@ -15,7 +15,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.runtime import first_of, visible
 from fairopt_clusters.quotas.amounts import IDLE, Amounts, Input, Places, capacity_of
 from fairopt_clusters.quotas.bounded import TEAM
-from fairopt_clusters.quotas.cluster_queues import Changes
+from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit
@@ -207,7 +207,14 @@ class Settings(OfQueues):
                     waits = work.waiting_in(team)
                     why = f", as {waits[0]} starts whole or not at all" if waits else ""
                     short.append(f"{team} gets {one.gives:,.6g} of {fair:,.6g} {words} that are fair{why}")
-        return out, [f"Kueue does not reach what is fair now: {first_of(short)}"] * bool(short)
+        notes = [
+            "by Kueue: what its fair sharing, which its Configuration has to turn on, gives if no job ends",
+            *[f"Kueue does not reach what is fair now: {first_of(short)}"] * bool(short),
+        ]
+        if any(RECLAIM in words for words in self._changed(()).words):
+            what = "who borrows is preempted where its owner comes back: without checkpoints that work is done again"
+            notes.append(f"{what}; --replay says what that costs")
+        return out, notes
 
 
 class LentNow(OfQueues):

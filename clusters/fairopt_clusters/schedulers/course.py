@@ -38,7 +38,6 @@ class OfQueue:
     lost: float = 0.0  # used by workloads that were preempted, and began anew
     waits: list[float] = field(default_factory=list)  # of each workload until it first ran, or until the end
     preempted: int = 0
-    never: int = 0  # workloads that never ran
 
     @property
     def mean_wait(self) -> float:
@@ -226,7 +225,6 @@ class _Run:
             one = out[given.workload.queue]
             if given.arrives < self.until:
                 one.waits.append(self.first.get(j, self.until) - given.arrives)
-                one.never += j not in self.first
         for name, number in self.preempted.items():
             out[name].preempted = number
             out[name].lost = self.lost.get(name, {}).get(resource, 0.0)

@@ -1,8 +1,9 @@
 """Clusters with Kueue beside linear programs: flavors, cohorts in two levels, limits, running, waiting and idle queues.
 
 Each cluster is written as kubectl prints it, read by ``fo.read`` and shared by the rule of Kueue (``-p kueue``) and by
-the default policy. The programs (`kueue_cluster` in `clusters/tests`) start from what was drawn. Quotas are written,
-applied to the dump and read back: nominal quotas stay, the instance and so its answer are the same, and no flavor's
+the default policy. The programs (`kueue_cluster` in `clusters/tests`) start from what was drawn. Limits of a moment are
+written, applied to the dump and read back, then settings by what is owed: nominal quotas stay, the instance and so its
+answer are the same, limits are the owners' again, the second run changes nothing, and by limits of a moment no flavor's
 queues use more than pods outside Kueue leave. What queues hold is what Kueue admitted, though pods may not be there.
 
 Run: python benchmarks/kueue.py [--clusters 300]
@@ -70,18 +71,41 @@ def verified(answer: fo.Allocation) -> bool:
 
 
 def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn) -> list[str]:
-    """What is wrong after quotas were written, applied and read back."""
-    made = fc.quotas(answer, "kueue", queues={"kind": "List", "items": items}, integral="rounded")
-    written = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "the quotas", "", True)["items"]}
-    out = [f"{q.name} is not written" for q in cluster.queues if q.name not in written]
-    for q in cluster.queues:
-        for flavor in written[q.name]["spec"]["resourceGroups"][0]["flavors"]:
-            for one in flavor["resources"]:
-                quota = q.quotas[flavor["name"], one["name"]]
-                if quantity(one["nominalQuota"]) != quota.nominal:
-                    out.append(f"{q.name} is owed another amount")
-                if quota.borrowing is not None and quantity(one["borrowingLimit"]) > quota.borrowing:
-                    out.append(f"{q.name} may borrow more than its owners allow")
+    """What is wrong after settings, and limits of a moment, were written, applied and read back."""
+    out, given = list[str](), {"kind": "List", "items": items}
+    for caps in (True, False):
+        made = fc.quotas(answer, "kueue", queues=given, integral="rounded", caps=caps)
+        applied = after(items, made.text())
+        written = {one["metadata"]["name"]: one for one in applied if one["kind"] == "ClusterQueue"}
+        for q in cluster.queues:
+            for flavor in written[q.name]["spec"]["resourceGroups"][0]["flavors"]:
+                for one in flavor["resources"]:
+                    quota, limit = q.quotas[flavor["name"], one["name"]], one.get("borrowingLimit")
+                    if quantity(one["nominalQuota"]) != quota.nominal:
+                        out.append(f"{q.name} is owed another amount")
+                    if quota.borrowing is not None and quantity(limit) > quota.borrowing:
+                        out.append(f"{q.name} may borrow more than its owners allow")
+                    if not caps and (None if limit is None else quantity(limit)) != quota.borrowing:
+                        out.append(f"{q.name} has another limit than that of its owners")
+        if read(applied) != read(items):
+            out.append("what is read after applying is another instance")
+        if caps:
+            out += _faults_of_caps(made, answer, cluster)
+        elif (again := fc.quotas(answer, "kueue", queues={"kind": "List", "items": applied})).changed:
+            out.append(f"the second run changes {again.changed[0]}")
+        given = {"kind": "List", "items": applied}  # so that the settings take back the limits
+    return out
+
+
+def after(items: list[Object], text: str) -> list[Object]:
+    """Objects after those in a text were applied."""
+    written = {(one["kind"], one["metadata"]["name"]): one for one in data_of_text(text, "quotas", "", True)["items"]}
+    return [written.get((one["kind"], one["metadata"]["name"]), one) for one in items]
+
+
+def _faults_of_caps(made: fc.quotas.Quotas, answer: fo.Allocation, cluster: Drawn) -> list[str]:
+    """Limits of a moment beyond what there is, and wrong amounts of what is held."""
+    out = list[str]()
     for flavor, (servers, cpus, gpus) in cluster.flavors.items():
         for resource, there in (("cpu", servers * cpus), ("nvidia.com/gpu", servers * gpus)):
             used = sum(row.amount for row in made.rows if (row.flavor, row.resource) == (flavor, resource))
@@ -93,10 +117,6 @@ def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn)
         there = any(server.startswith(f"{row.flavor}-") for server in answer.instance.servers)
         if there and row.team in answer.instance.teams["team"] and row.held is not None and not isclose(row.held, held):
             out.append(f"{row.team} holds {held} {row.resource} of {row.flavor}, not {row.held:g}")
-    applied = [written.get(one["metadata"]["name"], one) if one["kind"] == "ClusterQueue" else one for one in items]
-    again = read(applied)
-    if again != read(items):
-        out.append("what is read after applying is another instance")
     return out
 
 

@@ -77,7 +77,7 @@ def units(instance: fo.Instance, tasks: Any) -> dict[tuple[str, str], Fraction]:
 def judged(instance: fo.Instance, policy: Any, folder: Path) -> tuple[list[str], float]:
     """What is wrong with the quotas of a policy in each format, and the part of the tasks that is lost."""
     answer = policy.allocate(instance)
-    quotas = fc.quotas(answer)
+    quotas = fc.quotas(answer, caps=True)
     whole = quotas._source.whole
     tasks, wrong = whole.placement.sum(axis=1), left_idle(whole.servers, whole.placement)
     if isinstance(policy, fo.Policy):

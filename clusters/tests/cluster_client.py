@@ -4,7 +4,7 @@ import sys
 from typing import assert_type
 
 import fairopt_clusters as fc
-from fairopt_clusters.quotas import Quota, QuotaChanges, Quotas
+from fairopt_clusters.quotas import Quota, QuotaChanges, Quotas, Trial
 from fairopt_clusters.report import ClusterReport
 
 import fairopt as fo
@@ -16,6 +16,8 @@ def apply(answer: fo.Allocation, present: list[Quota]) -> str:
     changes = quotas.diff([*present, fc.quotas.Quota("vision", "gpu", "", 8.0)])
     assert_type(changes, QuotaChanges)
     assert isinstance(changes.rows[0], fc.quotas.Change) and isinstance(quotas, fc.quotas.Quotas)
+    assert_type(fc.quotas(answer, "kueue", caps=True).replay("weeks", resumes=True), Trial)
+    assert all(isinstance(one, fc.quotas.Expected) for one in quotas.expected)
     fc.quotas(answer, format="slurm", team=["vision"])  # type: ignore[call-arg]  # no such option
     fc.quotas("answer.json")  # type: ignore[arg-type]
     print(fc.quotas.Quotums)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import fairopt
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "fairopt_clusters").rglob("*.py"))
-ORDER = ("callable", "read", "quotas", "policies", "schedulers", "report", "commands")  # may import what is before
+ORDER = ("callable", "read", "policies", "schedulers", "quotas", "report", "commands")  # may import what is before
 
 
 def names_of(path: Path) -> list[tuple[str, str]]:

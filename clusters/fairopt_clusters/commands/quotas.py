@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fairopt import Instance
 from fairopt.cli import (
     FAILED_CHECK,
     AsJson,
@@ -26,17 +27,26 @@ from fairopt.cli import (
     working,
     written,
 )
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.io import write_whole
 from fairopt.policies import accepted
 from fairopt.report import check_output
 from fairopt.runtime import begin
 from fairopt_clusters.quotas import owed
-from fairopt_clusters.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
-from fairopt_clusters.quotas.owed import FORMATS, TEAM
+from fairopt_clusters.quotas.bounded import TEAM
+from fairopt_clusters.quotas.cluster_queues import InputQueues, read_queues
+from fairopt_clusters.quotas.owed import FORMATS
 from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
-from fairopt_clusters.quotas.tables import FORMAT, changes_tables, described_quotas, quotas_tables
+from fairopt_clusters.quotas.tables import (
+    FORMAT,
+    changes_tables,
+    described_quotas,
+    expected_tables,
+    quotas_tables,
+    trial_table,
+)
 from fairopt_clusters.quotas.team_quotas import PATCHES
+from fairopt_clusters.read.work import is_nothing_asked
 
 ENDINGS = {  # the first format of an ending is the default for teams that are no ClusterQueues
     "csv": (".csv",),
@@ -44,14 +54,20 @@ ENDINGS = {  # the first format of an ending is the default for teams that are n
     "slurm": (".sh",),
     "kueue": (".sh", ".yaml", ".yml"),
 }
-QUOTAS = """Make quotas of teams from the fair answer, in whole tasks, and write them for the cluster.
+QUOTAS = """Write what teams are owed as settings of the cluster, which do not depend on who asks for what now.
 
-A quota is what a team's whole tasks use of each resource: whole GPUs, millicores of cpu (whole cores in Slurm), MiB \
-of memory. For Kubernetes and Slurm, whose limits stop all that is beyond them, what is left over is added in \
-proportion, and what a team's tasks do not request is not limited. Together quotas are never more than there is, but \
-that ResourceQuotas leave room for one more task where all have a place: Kubernetes shows no pods beyond them. Limits \
-that stay beside them are named and counted. Notes say how whole tasks were found, what they lose against the \
-certified divisible answer, and what could not be placed.
+What is written never idles what could be used, but for ResourceQuotas, which cap a namespace whatever others leave: \
+of these it is the entitlement, the fair answer as if everybody had more work than fits. The scheduler itself divides \
+what is free, at every moment.
+
+\b
+[bold]Kueue[/]: the ClusterQueues and Cohorts of INPUT. Nominal quotas stay, weights are those of the input or of
+--weight, each queue takes back what it is owed, and nothing limits borrowing but what its owners
+wrote. The table says what Kueue then gives by its own rule, beside what is fair now. Without any, new
+ones in one cohort, with what teams are owed as nominal quotas.
+  fairopt quotas now/ --format kueue
+  fairopt quotas now/ --format kueue --out queues.sh
+  sh queues.sh                  ends with an error where one patch is refused
 
 \b
 [bold]Kubernetes[/]: the ResourceQuotas of INPUT by their names, with other amounts; or new ones named fairopt
@@ -59,13 +75,7 @@ certified divisible answer, and what could not be placed.
   kubectl apply -f quotas.yaml
 
 \b
-[bold]Kueue[/]: the ClusterQueues of INPUT with what is lent to them, by flavor; or new ones
-  fairopt quotas now/ --format kueue --diff
-  fairopt quotas now/ --format kueue --out queues.sh
-  sh queues.sh
-
-\b
-[bold]Slurm[/]: limits (GrpTRES) on accounts, with types of GPUs
+[bold]Slurm[/]: limits (GrpTRES) on accounts by what they ask for now, with types of GPUs
   fairopt quotas slurm/ --format slurm --diff
   fairopt quotas slurm/ --format slurm > quotas.sh
 
@@ -74,9 +84,20 @@ certified divisible answer, and what could not be placed.
   fairopt quotas cluster/ -p drf --out quotas.csv
   fairopt quotas cluster/ -p drf --present quotas.csv --diff
 
---diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is 4 \
-if a quota changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json (kubectl get \
-resourcequotas -A -o json) or associations.json (sacctmgr show associations --json) in its folder, or from --present.
+--caps writes hard limits of this moment instead, as for one busy day: what whole tasks of the fair answer of now use. \
+The first line says what they leave idle. Whoever asks for more tomorrow has to wait for the next run.
+
+--replay FOLDER tries it before it is applied: with the settings as they are and with these, how much of what was \
+asked for would have been used, what was missing of what each team is owed, waits, and what is preempted. FOLDER has \
+snapshots as INPUT is one, or give a .csv as for fairopt simulate, whose users are the queues.
+
+\b
+  fairopt quotas now/ --format kueue --replay weeks/
+
+--diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is \
+4 if a quota or a setting changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json \
+(kubectl get resourcequotas -A -o json) or associations.json (sacctmgr show associations --json) in its folder, or \
+from --present.
 
 Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
 
@@ -121,6 +142,16 @@ def quotas(
     api_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Of new ClusterQueues: v1beta2 or v1beta1.")
     ] = None,
+    caps: Annotated[
+        bool, typer.Option("--caps", help="Limits of this moment: what is fair now, for those who ask now.")
+    ] = False,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Try it on snapshots of past weeks, or on a .csv of workloads."),
+    ] = None,
+    resumes: Annotated[
+        bool, typer.Option("--resumes", help="In --replay what is preempted goes on where it was.")
+    ] = False,
     integral: Integral = False,
     time_limit: TimeLimit = None,
     out: Annotated[
@@ -137,7 +168,7 @@ def quotas(
         raise InvalidBlock(f"--format {format}: give {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     chosen = asked([policy], constraint)
     known = None if present is None else read_quotas(present)
-    instance = source.read()
+    instance = _instance(source)
     queues = read_queues(source.path) if format in (None, "kueue", "kubernetes") else InputQueues()
     of_queues = source.options.get("users") == "queue" or ("users" not in source.options and bool(queues.raw))
     if format is None and out is not None:
@@ -151,6 +182,9 @@ def quotas(
     check_output(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
         _check_teams(target, source, of_queues, bool(queues.raw))
+    full = None
+    if instance.n_users and not (caps or target == "slurm" or (target == "kueue" and queues.raw)):
+        full = source.fitted(source.read_at_full_demand())
     ((name, mechanism),) = chosen(instance).items()
     with working(name, verbose):
         clock = begin(time_limit)
@@ -168,9 +202,11 @@ def quotas(
             integral=integral or "rounded",
             time_limit=clock.left,
             users=source.options.get("users"),
+            caps=caps,
+            full_demand=full,
         )
     changes = made.diff(known[0] if known is not None else []) if diff else None
-    if changes is not None and not any(row.present is not None for row in changes.rows):
+    if changes is not None and instance.n_users and not any(row.present is not None for row in changes.rows):
         unknown = (
             f"no present quotas of these are known: {source.path} has none; give --present FILE, such as the output of "
             "kubectl get resourcequotas -A -o json, or of sacctmgr show associations --json"
@@ -178,25 +214,40 @@ def quotas(
             else f"no quota in {present} is for a team, a resource and servers of these"
         )
         changes = replace(changes, notes=(*changes.notes, unknown))
-    text_alone = format is not None and not (out or diff or as_json)
+    trial = None if replay is None else made.replay(replay, resumes=resumes)
+    text_alone = format is not None and not (out or diff or as_json or trial)
     if as_json:
-        show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes))
+        show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes, trial))
     elif text_alone:
         typer.echo(made.text(), nl=False)
         say_notes([*made.notes, *source.below])
         source.below.clear()  # stdout is the text alone
     else:
-        tables = quotas_tables(made) if changes is None else changes_tables(changes, made.by)
-        for table in tables:
+        tables = expected_tables(made) if changes is None and made.expected else quotas_tables(made)
+        for table in tables if changes is None else changes_tables(changes, made.by):
             console_for().print(table)
         for line in (*made.notes, *(changes.notes if changes is not None else ())):
             say(line)
+        if trial is not None:
+            console_for().print(trial_table(trial))
+            for line in (*trial.sentences, *trial.notes):
+                say(line)
     if out is not None:
         write_whole(out, made.text(PATCHES if (target, out.suffix.lower()) == ("kueue", ".sh") else None))
         written(out)
-    limits_change = any(note.startswith(LIMITS_CHANGE) for note in made.notes)
-    if changes is not None and (limits_change or any(row.is_change for row in changes.rows)):
+    if changes is not None and (made.changed or any(row.is_change for row in changes.rows)):
         raise typer.Exit(FAILED_CHECK)
+
+
+def _instance(source: Source) -> Instance:
+    """The instance of the input; one without users if nobody asks for anything, which a message says."""
+    try:
+        return source.read()
+    except InvalidInstance as error:
+        if not is_nothing_asked(error):
+            raise
+        say_notes([f"nobody asks for anything: {error}"])
+        return Instance([], [[1.0]], resources=["cpu"])
 
 
 def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool) -> None:

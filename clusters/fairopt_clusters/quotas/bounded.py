@@ -1,15 +1,27 @@
-"""What limits of Kubernetes and Slurm bound, which refuse what is beyond them: amounts with all that is left over."""
+"""Limits that stop what is beyond them, of Kubernetes and Slurm: amounts with all that is left over."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairopt.runtime import Bool, Float
+from fairopt.runtime import Bool, Float, first_of
+from fairopt_clusters.quotas.accounts import to_sacctmgr
+from fairopt_clusters.quotas.amounts import Amounts, Places
+from fairopt_clusters.quotas.gpu_types import GpuTypes, is_tres
+from fairopt_clusters.quotas.objects import quota_of, resource_name
+from fairopt_clusters.quotas.quota import Quota, same_unit, step_of
+from fairopt_clusters.quotas.resource_quotas import present_amounts, to_resource_quotas
+from fairopt_clusters.quotas.team_quotas import described
+from fairopt_clusters.quotas.teams import of_all
+from fairopt_clusters.read.amounts import matching
 
-BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
+TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,3 +71,259 @@ def spread(amounts: Float, capacity: Float | np.float64) -> Float:
     factor = np.divide(capacity, total, out=np.ones_like(total), where=(total > 0) & (total < capacity))
     made: Float = amounts * factor
     return made
+
+
+class Bounding(Amounts):
+    """Limits of Kubernetes and Slurm, which stop all tasks that are beyond them."""
+
+    is_cap = True
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the limits bound."""
+        teams, servers = self.teams, self.teams.servers
+        chosen = np.concatenate([np.empty(0, dtype=np.intp), *teams.members])
+        rest = np.setdiff1d(np.arange(servers.n_users), chosen)
+        others = np.einsum("js,jsi->i", teams.whole.placement[rest], servers.per_server_demands[rest])
+        demands = [servers.per_server_demands[rows].max(axis=1) for rows in teams.members]
+        plain = np.array([teams.is_plain(name) for name in servers.resources])
+        required = np.array([teams.is_required(name) for name in servers.resources])
+        used = teams.used.sum(axis=1)
+        return bounds_of(used, others, teams.fair, demands, servers.total_capacities, plain, required)
+
+    @property
+    def _limits_now(self) -> Sequence[Quota] | None:
+        """The limits that there are, None if that is not known."""
+        return self.given.limits
+
+    _who, _staying_words = "accounts", "limits that stay in effect without a new one (an amount of -1 takes one off)"
+
+    def _places(self, team: str, resource: str) -> Places:
+        return {"": np.ones(len(self.teams.servers.servers), dtype=np.bool_)}
+
+    def _of_resource(
+        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
+    ) -> list[float]:
+        i = self.teams.servers.resource_index(resource)
+        capacity = self.teams.servers.total_capacities[i]
+        made: list[float] = spread(self.bounds.amounts[:, i], capacity).tolist()  # the last of those without a quota
+        return made
+
+    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+        written = self.bounds.written[t, self.teams.servers.resource_index(resource)]
+        made = super()._row(t, resource, flavor, amount, on)
+        return made if written and (amount or not self.teams.is_plain(resource)) else None
+
+    def _raised(self, units: Float, capacity: Float | np.float64) -> Float:
+        return spread(units, capacity)
+
+    def _gpu_units(self, counting: Sequence[int]) -> tuple[Float, Float, list[bool]]:
+        teams = self.teams
+        everyone = np.einsum("js,jsi->si", teams.whole.placement, teams.servers.per_server_demands)
+        units = np.concatenate([teams.used, (everyone - teams.used.sum(axis=0))[None]])
+        return units, self.bounds.amounts, [bool(mine.any()) for mine in self.bounds.written[:, counting]]
+
+    def _once(self, typed: list[Quota]) -> list[Quota]:
+        return [row for row in typed if not row.flavor]
+
+    def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        notes += self._left_over(rows)
+        rows = self._with_more(rows, notes)
+        notes += self._staying(rows)
+        return rows
+
+    def _with_more(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        """The rows with what is added at last; notes are added."""
+        return rows
+
+    @property
+    def _of_servers(self) -> list[str]:
+        """The teams that get no quota for the sake of pods of servers."""
+        return []
+
+    @property
+    def _names_others(self) -> bool:
+        return self._limits_now is None  # else _staying does
+
+    def _left_over(self, rows: Sequence[Quota]) -> list[str]:
+        """Notes on what is left over, and on what has no quota."""
+        teams, servers, gpus = self.teams, self.teams.servers, self.gpus
+        written = {(row.team, row.resource) for row in rows}
+        of_gpus = gpus.resources if gpus is not None else set[str]()
+        left, without, none_left = [], dict[str, list[str]](), dict[str, list[str]]()
+        for resource in teams.resources:
+            if resource in of_gpus and gpus is not None:
+                if resource != min(of_gpus & {*teams.resources}):
+                    continue
+                resource, total = gpus.resource, float(gpus.devices(servers.total_capacities))
+                used = float(gpus.devices(self.bounds.amounts).sum())
+            else:
+                i = servers.resource_index(resource)
+                total, used = float(servers.total_capacities[i]), float(self.bounds.amounts[:, i].sum())
+            unit = teams.unit.get(resource, "")
+            if used > 0 and total - used >= step_of(resource, unit):
+                left.append(of_all(total - used, total, resource, unit))
+            index = [servers.resource_index(resource)] if resource in servers.resources else []
+            for t, team in enumerate(teams.names):
+                if (team, resource) not in written and team not in self._of_servers:
+                    of_kind = none_left if self.bounds.written[t, index].any() else without
+                    of_kind.setdefault(resource, []).append(team)
+        notes = [f"left over, and added to quotas in proportion: {', '.join(left)}"] if left else []
+        for what, of in (
+            ("no quota of what a team's tasks do not request, or of cpu and memory not all of them", without),
+            ("no quota, since others use all and a quota of 0 would stop every task", none_left),
+        ):
+            if of:
+                notes.append(f"{what}: {'; '.join(f'{name} of {first_of(names)}' for name, names in of.items())}")
+        return notes
+
+    def _staying(self, rows: Sequence[Quota]) -> list[str]:
+        """Present limits that stay beside the new ones, and what all of them add up to."""
+        if self._limits_now is None:
+            return []  # which the text says
+        teams, written, gpus = self.teams, {(row.team, row.resource) for row in rows}, self.gpus
+        there = teams.there(gpus)
+        if gpus is not None:  # as one resource
+            there = {name: there[name] for name in there if name not in gpus.resources or name == gpus.resource}
+        sums = dict.fromkeys(there, 0.0)
+        for row in rows:
+            if not row.flavor and row.resource in sums:
+                sums[row.resource] += row.amount
+        labels = teams.servers.teams
+        outer = {name for label in labels if label != teams.by for name in labels.labelling(label).names}
+        kinds: dict[str, list[str]] = {"idle": [], "above": [], "other": []}
+        more = set[str]()
+        for one in self._limits_now:
+            resource = matching(one.resource, there)
+            if one.flavor or resource is None or (one.team, resource) in written:
+                continue
+            with_tasks = one.team in teams.labelling.names
+            if with_tasks and one.team not in teams.names:
+                continue  # another team than those chosen
+            kind = "other" if with_tasks else "above" if one.team in outer else "idle"
+            unit = teams.unit.get(resource, "")
+            amount = same_unit(one, unit)
+            kinds[kind].append(f"{one.team} {amount:,.6g} {described(resource, '', unit)}")
+            if kind != "above" and one.team not in self.given.fixed:
+                sums[resource] += amount
+                more.add(resource)
+        texts = {
+            "idle": f"limits of {self._who} without tasks now stay in effect",
+            "other": self._staying_words,
+            "above": "limits of accounts above stay in effect for those below",
+        }
+        notes = [f"{texts[kind]}: {first_of(names)}" for kind, names in kinds.items() if names]
+        parts = [of_all(sums[name], there[name], name, teams.unit.get(name, "")) for name in there if name in more]
+        if parts and teams.every:
+            notes.append(f"after applying, limits add up to {', '.join(parts)}")
+        return notes
+
+
+class Accounts(Bounding):
+    """Limits on accounts of Slurm."""
+
+    format = "slurm"
+    whole_cores = True
+    is_cap = False  # its first line is that of other formats once its limits are
+
+    def _counts_types(self, gpus: GpuTypes) -> bool:
+        return True
+
+    @property
+    def _above_others(self) -> str:
+        return ", as jobs of an account above others" * (self.teams.by == TEAM)
+
+    def _typed_rows(self, team: str, resource: str, of_team: Mapping[str, float]) -> list[Quota]:
+        in_all = Quota(team, resource, "", sum(of_team.values()))
+        return [in_all, *(row for row in super()._typed_rows(team, resource, of_team) if is_tres(row.flavor))]
+
+    def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
+        return to_sacctmgr(rows, comments, self.given.cluster), []
+
+
+class Namespaces(Bounding):
+    """ResourceQuotas of namespaces."""
+
+    format = "kubernetes"
+    _who, _staying_words = "namespaces", "limits that stay in effect without a new one"
+    _types_unknown = "quotas know no types of GPUs, so they"
+
+    @cached_property
+    def _limits_now(self) -> Sequence[Quota] | None:
+        known = self.given.resource_quotas
+        return None if known is None else present_amounts(known)
+
+    @cached_property
+    def _of_servers(self) -> list[str]:
+        """The namespaces with pods that belong to servers, unless they have ResourceQuotas or are named."""
+        limited = {one.team for one in self._limits_now or ()}
+        mine = [team for team in self.teams.names if self.given.fixed.get(team) and team not in limited]
+        return mine if self.teams.every else []
+
+    def _with_more(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        return self._beside_fixed(self._with_room(rows, notes), notes)
+
+    def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
+        whole = self.teams.whole.placement.sum(axis=1)
+        tasks = {
+            team: round(float(whole[of].sum())) + len(self.given.fixed.get(team, ()))
+            for team, of in zip(self.teams.names, self.teams.members, strict=True)
+        }
+        return to_resource_quotas(rows, self.given.resource_quotas, comments, tasks)
+
+    def _with_room(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        """The quotas with room for one more task of each team all of whose tasks have a place.
+
+        Without it pods beyond these tasks would be refused, and nobody would see that the team wants more.
+        """
+        teams, servers, gpus = self.teams, self.teams.servers, self.gpus
+        whole, needed = teams.whole.placement.sum(axis=1), dict[tuple[str, str], float]()
+        for t, (team, members) in enumerate(zip(teams.names, teams.members, strict=True)):
+            if (whole[members] < servers.task_limits[members]).any():
+                continue
+            demands, used = servers.per_server_demands[members].max(axis=1), teams.used[t].sum(axis=0)
+            units = used + demands.max(axis=0)
+            needed |= {(team, name): amount for name, amount in zip(servers.resources, units.tolist(), strict=True)}
+            if gpus is not None:
+                needed[team, gpus.resource] = float(gpus.devices(used) + gpus.devices(demands).max())
+        out, raised, sums = list[Quota](), list[str](), dict[str, float]()
+        for row in rows:
+            step = step_of(row.resource, row.unit)
+            least = float(-(-Fraction(needed.get((row.team, row.resource), 0.0)) // step) * step)
+            out.append(replace(row, amount=max(row.amount, least)))
+            if least > row.amount:
+                raised.append(row.team)
+                sums[row.resource] = 0.0
+        for row in out:
+            if row.resource in sums:
+                sums[row.resource] += row.amount
+        if raised:
+            total, unit = teams.there(gpus), {row.resource: row.unit for row in rows}
+            parts = [of_all(sums[name], total[name], name, unit[name]) for name in sums]
+            what = "room for one more task, so that it is seen, though together quotas then are"
+            notes.append(f"{what} {', '.join(parts)}: {first_of(dict.fromkeys(raised))}")
+        return out
+
+    def _beside_fixed(self, rows: Sequence[Quota], notes: list[str]) -> list[Quota]:
+        """The quotas with the pods that belong to servers, which ResourceQuotas count.
+
+        A namespace with such pods has a quota only where it has one already, or is named: a new one would refuse such
+        pods on the next server.
+        """
+        without, out = self._of_servers, []
+        for row in rows:
+            specs = self.given.fixed.get(row.team, ())
+            if row.team in without:
+                continue
+            name = resource_name(row.resource) if specs else ""
+            if self.teams.is_required(row.resource) and not all(spec.request.get(name) for spec in specs):
+                continue
+            units = sum((spec.request.get(name, Fraction(0)) for spec in specs), Fraction(0))
+            more = quota_of("", name, "", units)
+            out.append(replace(row, amount=row.amount + same_unit(more, row.unit)) if specs else row)
+        if without:
+            what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
+            notes.append(f"{what}: {first_of(without)}")
+        if added := [team for team in self.teams.names if self.given.fixed.get(team) and team not in without]:
+            notes.append(f"with what pods of DaemonSets and static pods there request: {first_of(added)}")
+        return out

@@ -1,17 +1,19 @@
-"""Quotas as ClusterQueues of Kueue: those of the input with what is lent for now, or new ones with their flavors.
+"""Settings of Kueue: of the ClusterQueues and Cohorts of the input, or new ones with their flavors.
 
-The nominal quotas of an input are what its queues are owed, and are never changed. What a queue may use beyond them is
-written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts
-when the objects are read again.
+The nominal quotas of an input are what its queues are owed, and are never changed. A limit of a moment on what a queue
+may use is written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what
+counts when the objects are read again.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, checked, quantity
+from fairopt.runtime import first_of
 from fairopt_clusters.quotas.namespaces import pods_where
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team
@@ -45,10 +48,9 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
-LIMITS_CHANGE = "limits on borrowing change"  # how the note of these begins
-_SHOWN = 4  # changes of limits that are named
+RECLAIM, _ANY = "reclaimWithinCohort", "Any"  # who borrows what a queue is owed gives it back, of any priority
 _PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
-_PATCHES = "A patch that is refused changes nothing: its queue is another than was read. Read the cluster again."
+_PATCHES = "A patch that is refused ends the script: the object is another than was read. Read the cluster again."
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -99,12 +101,20 @@ class InputQueues:
         queues = [ClusterQueue.model_validate(item) for item in self.raw.values()]
         return queues, [Cohort.model_validate(item) for item in self.cohorts.values()]
 
-    @property
-    def promised(self) -> dict[tuple[str, str], Fraction]:
+    @cached_property
+    def owed(self) -> dict[tuple[str, str, str], Quota]:
+        """The nominal quotas of queues and cohorts, by name, resource and flavor."""
+        objects = (one for of in self._objects for one in of)
+        made = (quota_of(one.name, of.name, flavor, of.nominalQuota) for one in objects for flavor, of in one.quotas())
+        return {one.key: one for one in made}
+
+    @cached_property
+    def promised(self) -> dict[tuple[str, str], float]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
-        queues, cohorts = self._objects
-        objects = {one.name: one for one in queues}, {one.name: one for one in cohorts}
-        return KueueObjects(cluster_queues=objects[0], cohorts=objects[1]).nominal
+        out: dict[tuple[str, str], float] = {}
+        for (_, resource, flavor), one in self.owed.items():
+            out[flavor, resource] = out.get((flavor, resource), 0.0) + one.amount
+        return out
 
 
 def read_queues(source: Any) -> InputQueues:
@@ -152,126 +162,116 @@ def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict
     return others
 
 
-def to_cluster_queues(
-    rows: Iterable[Quota],
-    queues: Mapping[str, Raw],
-    api_version: str | None = None,
-    cohorts: Mapping[str, str] | None = None,
-    comments: Sequence[str] = (),
-    untouched: Collection[str] = (),
-    teams: Sequence[str] = (),
-    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({}),
-) -> tuple[str, list[str]]:
-    """A list of ClusterQueues, and notes.
+class Changes:
+    """The ClusterQueues and Cohorts of an input that get other settings, and notes.
 
-    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
-    and an annotation change, and nothing of resources that are ``untouched``. Limits without a row are those of the
-    owners; ``teams`` are written too if they have no row. Without any queue each team gets a new one, in its cohort,
-    with a ResourceFlavor for each flavor, and its ``local_queues`` (`local_queues_of`).
+    By default limits on borrowing become those of the owners again, who borrows gives it back (`_ANY`), and ``weights``
+    are those of queues and cohorts, by name. With ``caps`` ``rows`` are limits of a moment, and nothing else changes:
+    limits without a row are those of the owners. Only queues that are ``teams`` change, and of them no limits of
+    resources that are ``untouched``, and no preemption of those that are ``kept``, which say why.
     """
-    version = _version(queues, api_version)
-    if queues:
-        items, notes = _changes(rows, queues, version, untouched, teams)
-        return yaml_list(items, [*comments, *notes]), notes
-    given = by_team(rows)
-    flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
-    names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
-    items = [_flavor(flavor, version) for flavor in flavors]
-    for team, quotas in given.items():
-        items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
-    notes = list[str]()
-    for team in given:
-        places = local_queues.get(team, {})
-        items += [_local(*place, team, version) for place, known in places.items() if not known]
-        if elsewhere := [f"{'/'.join(place)} of {known}" for place, known in places.items() if known not in ("", team)]:
-            notes.append(f"{team}: its jobs are in LocalQueues of other ClusterQueues: {', '.join(elsewhere)}")
-    if missing := [team for team in given if not local_queues.get(team)]:
-        what = "no namespace is known, and so no LocalQueue is written, through which jobs reach a ClusterQueue"
-        notes.append(f"{what}: {', '.join(missing)}")
-    if any(local_queues.get(team) for team in given):
-        notes.append(f"jobs reach a LocalQueue by the label {LOCAL_QUEUE} with its name")
-    return yaml_list(items, [*comments, *notes]), notes
 
+    def __init__(
+        self,
+        of: InputQueues,
+        teams: Sequence[str],
+        rows: Iterable[Quota] = (),
+        *,
+        caps: bool = False,
+        weights: Mapping[str, float] = MappingProxyType({}),
+        untouched: Collection[str] = (),
+        kept: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.version, self.notes = _version(of.raw, None), list[str]()
+        given, pairs = by_team(rows), list[tuple[dict[str, Any], dict[str, Any]]]()
+        for name in teams:
+            made = _limited(name, of.raw[name], given.get(name, ()), self.notes, untouched)
+            if not caps and name not in kept:
+                made = _reclaiming(made)
+            pairs.append(({**of.raw[name]}, made if caps else _weighted(made, weights.get(name))))
+        if larger := {kept[name]: None for name in teams if name in of.without_reclaim and name in kept and not caps}:
+            self.notes.append(
+                f"reclaimWithinCohort stays Never where that could stop what must borrow again and again: "
+                f"{first_of(larger)}; try Any with --replay"
+            )
+        for name, cohort in of.cohorts.items() if not caps else ():
+            pairs.append(({**cohort}, _weighted(copy.deepcopy({**cohort}), weights.get(name))))
+        for name in sorted(weights.keys() - of.raw.keys() - of.cohorts.keys()) if not caps else ():
+            if weights[name] != 1:
+                self.notes.append(f"{name} has no object, so that its weight of {weights[name]:g} is not set")
+        head = {"apiVersion": f"{_GROUP}/{self.version}", "kind": "ClusterQueue"}
+        self.pairs = [(head | before, head | after) for before, after in pairs if [*_steps(before, after, "")]]
+        self.words = [text for before, after in self.pairs for text in _differences(before, after)]
 
-def to_patches(
-    rows: Iterable[Quota],
-    queues: Mapping[str, Raw],
-    comments: Sequence[str] = (),
-    untouched: Collection[str] = (),
-    teams: Sequence[str] = (),
-) -> str:
-    """A line of ``kubectl patch`` for each ClusterQueue of the input whose limits or annotation change.
+    @property
+    def after(self) -> dict[tuple[str, str], Raw]:
+        """The objects that change, by kind and name."""
+        return {(str(one["kind"]), str(one["metadata"]["name"])): one for _, one in self.pairs}
 
-    Each tests first that these and the nominal quotas are still as in the input, and else changes nothing. To test for
-    null is to test that nothing is there, for the library with which Kubernetes reads patches.
-    """
-    version = _version(queues, None)
-    items, notes = _changes(rows, queues, version, untouched, teams)
-    lines = [f"# {line}" for line in (*comments, *notes, _PATCHES)]
-    for item in items:
-        name = item["metadata"]["name"]
-        if steps := [*_patch(queues[name], item)]:
-            command = ["kubectl", "patch", f"clusterqueues.{version}.{_GROUP}", name, "--type=json", "-p"]
-            lines.append(" ".join(map(shlex.quote, [*command, json.dumps(steps)])))
-    return "\n".join([*lines, ""])
+    def yaml(self, comments: Sequence[str] = ()) -> str:
+        """The objects that change, whole."""
+        return yaml_list([as_applied(after) for _, after in self.pairs], comments)
+
+    def script(self, comments: Sequence[str] = ()) -> str:
+        """A line of ``kubectl patch`` for each object that changes; the first that is refused ends the script.
+
+        Each tests first that what it changes, and nominal quotas, are as in the input, and else changes nothing. To
+        test for null is to test that nothing is there, for the library with which Kubernetes reads patches.
+        """
+        lines = [f"# {line}" for line in (*comments, _PATCHES)]
+        lines += ["set -e"] * bool(self.pairs)
+        for before, after in self.pairs:
+            version, kind = str(before["apiVersion"]).rpartition("/")[2], str(before["kind"]).lower()
+            command = ["kubectl", "patch", f"{kind}s.{version}.{_GROUP}", before["metadata"]["name"], "--type=json"]
+            lines.append(" ".join(map(shlex.quote, [*command, "-p", json.dumps([*_patch(before, after)])])))
+        return "\n".join([*lines, ""])
 
 
 def _patch(before: Raw, after: Raw) -> Iterator[dict[str, Any]]:
-    """The steps of a patch (RFC 6902) from one ClusterQueue to another with other limits and annotations."""
-    olds, tests, edits = [*_entries(before)], list[dict[str, Any]](), list[dict[str, Any]]()
-    for (path, flavor, old), (_, _, new) in zip(olds, _entries(after), strict=True):
-        limits = [None if one.get("borrowingLimit") is None else str(one["borrowingLimit"]) for one in (old, new)]
-        place = path.rpartition("/resources/")[0]
-        tests.append({"op": "test", "path": f"{place}/name", "value": flavor})
-        tests += [{"op": "test", "path": f"{path}/{key}", "value": old[key]} for key in ("name", "nominalQuota")]
-        tests.append({"op": "test", "path": f"{path}/borrowingLimit", "value": limits[0]})
+    """The steps of a patch (RFC 6902) from one object to another."""
+    steps = [*_steps(before, after, "")]
+    if any("/resourceGroups/" in one["path"] for one in steps):
+        entries = [*_entries(before)]
+        known = {f"{path.rpartition('/resources/')[0]}/name": flavor for path, flavor, _ in entries}
+        known |= {f"{path}/{key}": entry[key] for path, _, entry in entries for key in ("name", "nominalQuota")}
+        yield from ({"op": "test", "path": path, "value": value} for path, value in known.items())
+    yield from sorted(steps, key=lambda one: one["op"] != "test")
+
+
+def _steps(before: Any, after: Any, path: str) -> Iterator[dict[str, Any]]:
+    """The tests and edits where two values differ; what is missing in a mapping is None."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in dict.fromkeys((*before, *after)):
+            place = str(key).replace("~", "~0").replace("/", "~1")
+            yield from _steps(before.get(key), after.get(key), f"{path}/{place}")
+    elif isinstance(before, list) and isinstance(after, list):
+        for k, (one, other) in enumerate(zip(before, after, strict=True)):  # no entry is ever added
+            yield from _steps(one, other, f"{path}/{k}")
+    elif before != after:
+        yield {"op": "test", "path": path, "value": before}
+        yield {"op": "remove", "path": path} if after is None else {"op": "add", "path": path, "value": after}
+
+
+def _differences(before: Raw, after: Raw) -> Iterator[str]:
+    """What changes in an object, in words."""
+    name, old, new = before["metadata"]["name"], before.get("spec") or {}, after.get("spec") or {}
+    for (_, flavor, one), (_, _, other) in zip(_entries(before), _entries(after), strict=True):
+        limits = [entry.get("borrowingLimit") for entry in (one, other)]
         if limits[0] != limits[1]:
-            limit = {} if limits[1] is None else {"value": limits[1]}
-            edits.append({"op": "add" if limit else "remove", "path": f"{path}/borrowingLimit", **limit})
-    annotations = before["metadata"].get("annotations")
-    told = [(one["metadata"].get("annotations") or {}).get(LENT) for one in (before, after)]
-    if told[0] != told[1]:
-        path = f"/metadata/annotations/{LENT.replace('/', '~1')}"
-        if annotations is not None:
-            tests.append({"op": "test", "path": path, "value": told[0]})
-        else:
-            tests.append({"op": "test", "path": "/metadata/annotations", "value": None})
-            edits.append({"op": "add", "path": "/metadata/annotations", "value": {}})
-        edits.append(
-            {"op": "remove", "path": path} if told[1] is None else {"op": "add", "path": path, "value": told[1]}
-        )
-    if edits:
-        yield from tests
-        yield from edits
+            words = ["none" if limit is None else str(limit) for limit in limits]
+            yield f"borrowingLimit of {name} for {one['name']} of {flavor} from {words[0]} to {words[1]}"
+    for key, field_, default in (("preemption", RECLAIM, "Never"), ("fairSharing", "weight", "1")):
+        words = [str((spec.get(key) or {}).get(field_, default)) for spec in (old, new)]
+        if words[0] != words[1]:
+            yield f"{key}.{field_} of {name} from {words[0]} to {words[1]}"
 
 
 def _entries(queue: Raw) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """The path, the flavor and the entry of each quota of a ClusterQueue."""
-    for g, group in enumerate(queue.get("spec", {}).get("resourceGroups") or ()):
+    for g, group in enumerate((queue.get("spec") or {}).get("resourceGroups") or ()):
         for f, flavor in enumerate(group.get("flavors") or ()):
             for r, entry in enumerate(flavor.get("resources") or ()):
                 yield f"/spec/resourceGroups/{g}/flavors/{f}/resources/{r}", flavor["name"], entry
-
-
-def _changes(
-    rows: Iterable[Quota], queues: Mapping[str, Raw], version: str, untouched: Collection[str], teams: Sequence[str]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The ClusterQueues of the input with other limits, and notes."""
-    notes, given = list[str](), {team: list[Quota]() for team in teams if team in queues} | dict(by_team(rows))
-    head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
-    items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
-    present = {(team, *key): limit for team in given for key, limit in _limits(queues[team]).items()}
-    made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item).items()}
-    changes = [
-        f"{team} {name} of {flavor} from {present[key] or 'none'} to {limit or 'none'}"
-        for key, limit in made.items()
-        if present[key] != limit
-        for team, flavor, name in [key]
-    ]
-    if changes:
-        more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-        notes.append(f"{LIMITS_CHANGE}: {', '.join(changes[:_SHOWN])}{more}")
-    return items, notes
 
 
 def _version(queues: Mapping[str, Raw], given: str | None) -> str:
@@ -301,22 +301,37 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((flavor, entry) for _, flavor, entry in _entries(queue))
 
 
-def _limits(queue: Raw) -> dict[tuple[str, str], str | None]:
-    """The limit on borrowing of each quota of a ClusterQueue, as text, by flavor and resource."""
-    borrowing = {(flavor, entry["name"]): entry.get("borrowingLimit") for flavor, entry in cells_of(queue)}
-    return {cell: None if limit is None else str(limit) for cell, limit in borrowing.items()}
+def _reclaiming(queue: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterQueue that takes back what it is owed from all who borrow it, unless its owners said from whom."""
+    preemption = {**((queue.get("spec") or {}).get("preemption") or {})}
+    if _cohort_of(queue) and preemption.get(RECLAIM, "Never") == "Never":
+        queue["spec"]["preemption"] = preemption | {RECLAIM: _ANY}
+    return queue
 
 
-def _changed(
+def _weighted(item: dict[str, Any], weight: float | None) -> dict[str, Any]:
+    """An object with a weight, unless it has it: 1 if it says none. None and a weight of 0 stay."""
+    spec = {**(item.get("spec") or {})}
+    sharing = {**(spec.get("fairSharing") or {})}
+    now = float(quantity(sharing["weight"])) if sharing.get("weight") is not None else 1.0
+    if weight is not None and now and now != weight:
+        item["spec"] = spec | {"fairSharing": sharing | {"weight": f"{weight:.12g}"}}
+    return item
+
+
+def _cohort_of(queue: Raw) -> str:
+    spec = queue.get("spec") or {}
+    return str(spec.get("cohortName") or spec.get("cohort") or "")
+
+
+def _limited(
     team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str], untouched: Collection[str]
 ) -> dict[str, Any]:
-    """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
-    made = as_applied(queue)
+    """A ClusterQueue with the borrowing limits of its owners, or those of quotas, which an annotation tells."""
+    made = copy.deepcopy({**queue})
     metadata = made["metadata"]
     before, lent = lent_of(metadata), Lent()
-    own = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LENT}
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
-    has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):
         if entry["name"] in untouched:
             if told_before := before.get(flavor, {}).get(entry["name"]):
@@ -330,7 +345,7 @@ def _changed(
             continue
         fair, nominal = quantity(quantity_of(row)), quantity(entry["nominalQuota"])
         told: dict[str, Any] = {"fair": quantity_of(row), "borrowing": None, "before": limit}
-        if has_cohort:
+        if _cohort_of(made):
             most = max(fair - nominal, Fraction(0))
             most = most if limit is None else min(most, limit if isinstance(limit, Fraction) else quantity(limit))
             beyond = quota_of(team, entry["name"], flavor, most)
@@ -345,8 +360,9 @@ def _changed(
     ]
     if missing:
         notes.append(f"{team}: its ClusterQueue has no place for {', '.join(missing)}")
-    annotations = own | ({LENT: json.dumps(lent, sort_keys=True)} if lent else {})
-    made["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LENT}
+    annotations |= {LENT: json.dumps(lent, sort_keys=True)} if lent else {}
+    made["metadata"] = metadata | ({"annotations": annotations} if annotations or metadata.get("annotations") else {})
     return made
 
 
@@ -370,38 +386,85 @@ def _local(namespace: str, name: str, team: str, version: str) -> dict[str, Any]
     return head | {"metadata": made, "spec": {"clusterQueue": team}}
 
 
+def new_queues(
+    rows: Iterable[Quota],
+    api_version: str | None = None,
+    above: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    weights: Mapping[str, float] = MappingProxyType({}),
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({}),
+    comments: Sequence[str] = (),
+) -> tuple[str, list[str]]:
+    """A list with a ClusterQueue for each team, and notes.
+
+    With it are a ResourceFlavor for each flavor, the cohorts ``above`` teams and each other, the nearest first, and the
+    ``local_queues`` of teams (`local_queues_of`). Rows of a cohort are its own quotas.
+    """
+    version, given = _version({}, api_version), by_team(rows)
+    flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
+    names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
+    cohorts = dict.fromkeys(name for path in above.values() for name in path)
+    items = [_flavor(flavor, version) for flavor in flavors]
+    for name in (*cohorts, *(team for team in given if team not in cohorts)):
+        parent = next((path[path.index(name) + 1 :][:1] for path in above.values() if name in path), above.get(name))
+        items.append(
+            _made(
+                name,
+                "Cohort" if name in cohorts else "ClusterQueue",
+                given.get(name, ()),
+                (flavors, names),
+                version,
+                [*(parent or ())][:1],
+                weights.get(name, 1.0),
+            )
+        )
+    notes, teams = list[str](), [team for team in given if team not in cohorts]
+    for team in teams:
+        places = local_queues.get(team, {})
+        items += [_local(*place, team, version) for place, known in places.items() if not known]
+        if elsewhere := [f"{'/'.join(place)} of {known}" for place, known in places.items() if known not in ("", team)]:
+            notes.append(f"{team}: its jobs are in LocalQueues of other ClusterQueues: {', '.join(elsewhere)}")
+    if missing := [team for team in teams if not local_queues.get(team)]:
+        what = "no namespace is known, and so no LocalQueue is written, through which jobs reach a ClusterQueue"
+        notes.append(f"{what}: {', '.join(missing)}")
+    if any(local_queues.get(team) for team in teams):
+        notes.append(f"jobs reach a LocalQueue by the label {LOCAL_QUEUE} with its name")
+    return yaml_list(items, [*comments, *notes]), notes
+
+
 def _made(
-    team: str,
+    name: str,
+    kind: str,
     quotas: Sequence[Quota],
-    flavors: Sequence[str],
-    resources: Sequence[str],
+    cells: tuple[Iterable[str], Iterable[str]],
     version: str,
-    above: str | None,
+    above: Sequence[str],
+    weight: float,
 ) -> dict[str, Any]:
-    """A ClusterQueue with one group, which has all resources of all flavors."""
+    """A ClusterQueue or a Cohort with one group, which has all resources of all flavors, or without quotas none."""
     amounts = {(resource_name(row.resource), row.flavor): quantity_of(row) for row in quotas}
     listed = [
         {
             "name": flavor_name(flavor),
-            "resources": [{"name": name, "nominalQuota": amounts.get((name, flavor), "0")} for name in resources],
+            "resources": [{"name": one, "nominalQuota": amounts.get((one, flavor), "0")} for one in cells[1]],
         }
-        for flavor in flavors
+        for flavor in cells[0]
     ]
-    cohort = {"cohortName" if version == VERSIONS[0] else "cohort": above} if above else {}
-    spec = {
-        "namespaceSelector": {},
-        **cohort,
-        "resourceGroups": [{"coveredResources": list(resources), "flavors": listed}],
-    }
-    metadata = {"name": object_name(team, "ClusterQueue", _FIX, dots=True)}
-    return {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue", "metadata": metadata, "spec": spec}
+    spec: dict[str, Any] = {"fairSharing": {"weight": f"{weight:.12g}"}}
+    if kind == "ClusterQueue":
+        spec = {"namespaceSelector": {}, "preemption": {RECLAIM: _ANY}} | spec
+    for parent in above:
+        key = "parentName" if kind == "Cohort" else "cohortName" if version == VERSIONS[0] else "cohort"
+        spec[key] = object_name(parent, "Cohort", _FIX, dots=True)
+    spec |= {"resourceGroups": [{"coveredResources": [*cells[1]], "flavors": listed}]} if quotas else {}
+    metadata = {"name": object_name(name, kind, _FIX, dots=True)}
+    return {"apiVersion": f"{_GROUP}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 # -- reading --------------------------------------------------------------------------------------------------
 
 
 def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners: bool = False) -> list[Quota]:
-    """What each queue may use: its nominal quota and its borrowing limit as it is, or what its cohort has.
+    """What each queue may use: its nominal quota, which it is owed, and its borrowing limit, or what its cohort has.
 
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
@@ -410,11 +473,13 @@ def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners
         cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
         cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
     )
-    return [
-        quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
-        for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items()
-        for flavor, resource in branch.nominal
-    ]
+    out = list[Quota]()
+    for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items():
+        for (flavor, resource), nominal in branch.nominal.items():
+            owed = quota_of(name, resource, flavor, Fraction(nominal))
+            most = quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
+            out.append(replace(most, owed=owed.amount))
+    return out
 
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:

@@ -12,6 +12,7 @@ from fairopt.report import Column, Table, numbers
 from fairopt.runtime import shortened
 from fairopt_clusters.quotas.quota import Quota
 from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
+from fairopt_clusters.quotas.trial import Trial
 
 FORMAT = "fairopt.quotas/1"
 
@@ -43,6 +44,20 @@ def _table(resource: str, unit: str, quotas: Quotas) -> Table:
     return Table(title, Column(quotas.by, shortened(teams), right=False), [columns])
 
 
+def expected_tables(quotas: Quotas) -> list[Table]:
+    """A table for each resource: what queues own, hold and ask for, what Kueue will give them, and what is fair now."""
+    out = []
+    for resource, unit in {one.resource: one.unit for one in quotas.expected}.items():
+        rows = [one for one in quotas.expected if one.resource == resource]
+        keys = {"owed": "owed", "held": "held", "asked": "asks", "gives": "by Kueue", "fair": "fair"}
+        amounts = [np.nan if (given := getattr(one, key)) is None else given for key in keys for one in rows]
+        texts = numbers(amounts)  # with the same decimals
+        columns = [Column(header, texts[k * len(rows) : (k + 1) * len(rows)]) for k, header in enumerate(keys.values())]
+        title = resource + (f" ({unit})" if unit else "")
+        out.append(Table(title, Column(quotas.by, shortened([one.team for one in rows]), right=False), [columns]))
+    return out
+
+
 def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     """A table for each resource: present quotas, new ones, the change, and what is held."""
     out = []
@@ -61,7 +76,28 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     return out
 
 
-def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None) -> dict[str, Any]:
+def trial_table(trial: Trial) -> Table:
+    """By queue what was missing of what it is owed, waits, and what was preempted, before and after."""
+    table = trial.to_frame()
+    columns = [
+        Column(
+            f"{name} {when}", numbers((100 if name == "short" else 1) * table[f"{name} {key}"].to_numpy(dtype=float))
+        )
+        for name in ("short", "wait", "preempted")
+        for when, key in (("now", "before"), ("then", "after"))
+    ]
+    title = f"Replayed: {trial.before.resource} (short in % of what is owed; mean wait in hours)"
+    return Table(title, Column("queue", shortened([*table.index]), right=False), [columns])
+
+
+def finite(amount: float) -> float | None:
+    """An amount, None where it has no end, as JSON has no infinity."""
+    return amount if np.isfinite(amount) else None
+
+
+def described_quotas(
+    quotas: Quotas, policy: str, blocks: str, changes: QuotaChanges | None, trial: Trial | None = None
+) -> dict[str, Any]:
     """Quotas as plain data, with their text unless they are in CSV."""
     out: dict[str, Any] = {
         "format": FORMAT,
@@ -73,6 +109,15 @@ def described_quotas(quotas: Quotas, policy: str, blocks: str, changes: QuotaCha
         "notes": list(quotas.notes),
         "text": quotas.text(),
     }
+    if quotas.expected:
+        out["expected"] = [asdict(one) | {"asked": finite(one.asked)} for one in quotas.expected]
+        out["changed"] = list(quotas.changed)
+    if trial is not None:
+        both = {"before": trial.before, "after": trial.after}
+        of_all = {name: {"used": one.used, "short": one.short} for name, one in both.items()}
+        queues = trial.to_frame().reset_index().to_dict("records")
+        out["replay"] = {"resource": trial.before.resource, "days": trial.days, **of_all, "queues": queues}
+        out["replay"]["notes"] = [*trial.sentences, *trial.notes]
     if changes is not None:
         out["changes"] = [asdict(row) | {"change": row.change, "over": row.is_over} for row in changes.rows]
         out["change_notes"] = list(changes.notes)

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from fairopt.errors import InvalidInstance
 from fairopt.runtime import pandas, unit_shown
 from fairopt_clusters.quotas.present import read_quotas
 from fairopt_clusters.quotas.quota import Quota
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fairopt_clusters.quotas.trial import Trial
 
 PATCHES = "kueue-patch"  # a text of quotas for kueue
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
@@ -75,6 +78,42 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What Kueue gives a queue of a resource with its new settings, beside what is fair.
+
+    Attributes
+    ----------
+    team, resource, unit : str
+        As in `Quota`.
+    owed : float
+        Its nominal quotas, of all flavors.
+    held : float or None
+        What its tasks take now; None if it is not known.
+    asked : float
+        What it asks for in all, infinite without task limits.
+    gives : float
+        What it uses once Kueue has admitted and preempted by its own rule, if no job ends.
+    fair : float
+        What is fair now, by the certified divisible answer.
+
+    Examples
+    --------
+    >>> import fairopt_clusters as fc
+    >>> fc.quotas.Expected("vision", "gpu", "", owed=8, held=4, asked=16, gives=12, fair=12.5).fair
+    12.5
+    """
+
+    team: str
+    resource: str
+    unit: str
+    owed: float
+    held: float | None
+    asked: float
+    gives: float
+    fair: float
+
+
+@dataclass(frozen=True)
 class QuotaChanges:
     """New quotas beside present ones, and what teams hold.
 
@@ -91,7 +130,7 @@ class QuotaChanges:
     >>> pool = fo.Instance(
     ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
     ... )
-    >>> fc.quotas(fo.DRF().allocate(pool)).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
+    >>> fc.quotas(fo.DRF().allocate(pool), caps=True).diff([fc.quotas.Quota("vision", "gpu", "", 4.0)]).notes
     ('vision holds 4 gpu, more than its new quota of 3',)
     """
 
@@ -140,6 +179,10 @@ class Quotas:
     format : {"csv", "kubernetes", "kueue", "slurm"}
         The format for which they are made: ``csv`` and ``kueue`` by type of server, ``kubernetes`` in total, ``slurm``
         in total and for each type of GPU.
+    changed : tuple of str
+        For ``kueue``, what changes in ClusterQueues and Cohorts of the input, in words.
+    expected : tuple of Expected
+        For ``kueue`` without ``caps``, what queues of the input then get beside what is fair.
 
     Examples
     --------
@@ -162,6 +205,9 @@ class Quotas:
     format: str
     _source: QuotaSource = field(repr=False, compare=False)
     _text: str = field(repr=False, compare=False)
+    _script: str = field(default="", repr=False, compare=False)
+    changed: tuple[str, ...] = ()
+    expected: tuple[Expected, ...] = ()
 
     def text(self, format: str | None = None) -> str:
         """The quotas as text.
@@ -192,7 +238,10 @@ class Quotas:
         vision,gpu,,2,
         """
         if format == PATCHES:
-            return self._source.patches()
+            made = self if self.format == "kueue" else self._source.quotas("kueue")
+            if not made._script:
+                raise InvalidInstance("the input has no ClusterQueues to patch; write new ones, as YAML")
+            return made._script
         return (self if format in (None, self.format) else self._source.quotas(str(format)))._text
 
     def diff(self, present: str | os.PathLike[str] | Iterable[Quota] | Quotas) -> QuotaChanges:
@@ -224,7 +273,29 @@ class Quotas:
             known = list(present.rows)
         else:
             known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
-        return self._source.changes(self.rows, known, self.format)
+        return self._source.changes(self, known)
+
+    def replay(self, past: str | os.PathLike[str], *, resumes: bool = False) -> Trial:
+        """What past weeks would have been with the settings of Kueue as they are, and with these.
+
+        Parameters
+        ----------
+        past : path-like
+            A folder of snapshots, each a file or a folder as the input, with the Workloads of that time; or a table of
+            jobs as for `fairopt.online.read_jobs`, whose users or teams are the queues, each line a Workload.
+        resumes : bool, default False
+            Whether a workload that is preempted goes on where it was, as from a checkpoint; else it begins anew.
+
+        Returns
+        -------
+        Trial
+
+        Raises
+        ------
+        InvalidInstance
+            If there are no ClusterQueues or no workloads, or a file cannot be read.
+        """
+        return self._source.tried(self, past, resumes)
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row for each quota, and the columns of `Quota`.
@@ -256,18 +327,14 @@ class Quotas:
 class QuotaSource(Protocol):
     """The answer from which quotas are made, for any format and beside any present ones."""
 
-    @property
-    def teams(self) -> tuple[str, ...]:
-        """The teams that have quotas."""
-
     def quotas(self, format: str) -> Quotas:
         """The quotas for a format, with their text."""
 
-    def patches(self) -> str:
-        """The quotas for Kueue as patches of the ClusterQueues of the input."""
+    def changes(self, made: Quotas, present: Sequence[Quota]) -> QuotaChanges:
+        """Quotas beside present ones and what is held."""
 
-    def changes(self, rows: Sequence[Quota], present: Sequence[Quota], format: str) -> QuotaChanges:
-        """New quotas beside present ones and what is held."""
+    def tried(self, made: Quotas, past: str | os.PathLike[str], resumes: bool) -> Trial:
+        """What past weeks would have been."""
 
 
 def described(resource: str, flavor: str, unit: str) -> str:

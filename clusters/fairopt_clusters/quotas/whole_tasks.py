@@ -38,9 +38,7 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
     Policies are solved again with ``integral``, and if ``"rounded"`` breaks their constraints with True. Mechanisms
     and policies that decide bundles are rounded by largest remainders within each team.
     """
-    if not answer.certificate.ok:
-        raise InvalidBlock(f"the answer is not certified ({answer.certificate}); quotas need one that is")
-    each, name = answer.instance.individual(), label(answer.policy)
+    each, name = as_divided(answer).servers, label(answer.policy)
     if answer.placement is not None:
         return WholeAnswer(answer, each, answer.placement, _of_whole(name, answer, None))
     policy = answer.policy
@@ -62,6 +60,14 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
     return WholeAnswer(
         answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, teams, words))
     )
+
+
+def as_divided(answer: Allocation) -> WholeAnswer:
+    """A certified answer as it is, without whole tasks."""
+    if not answer.certificate.ok:
+        raise InvalidBlock(f"the answer is not certified ({answer.certificate}); quotas need one that is")
+    each = answer.instance.individual()
+    return WholeAnswer(answer, each, np.zeros((each.n_users, each.n_servers)), ())
 
 
 def _may_grow(policy: Any) -> bool:

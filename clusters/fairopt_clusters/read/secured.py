@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,18 @@ PRICED = 1e-7  # of all that a step is worth: more than solver noise
 
 @dataclass(frozen=True, eq=False)
 class Entitlement:
-    """The units of a resource that teams are owed together on some servers, which may differ by team."""
+    """The units of a resource that teams are owed together on some servers, which may differ by team.
+
+    ``others`` of theirs share ``of_all`` with them, on their servers, and leave them what they need there: named by
+    ``name``.
+    """
 
     resource: str
     amount: float
     on: Mapping[str, Bool]
+    name: str = ""
+    others: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+    of_all: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +71,20 @@ class Users:
     capacities: Float
 
 
-def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Float, dict[str, dict[str, float]], float]:
+class Secured(NamedTuple):
+    """Tasks by user, units of teams of teams, the part of the tasks that fits, and limits on what others use."""
+
+    tasks: Float
+    floors: dict[str, dict[str, float]]
+    part: float
+    limits: list[Limit]
+
+
+def secured(owed: Owed, work: Users, staying: Float | None = None) -> Secured:
     """Tasks by user that quotas secure, units of teams of teams, and the part of the tasks that fits on the servers.
+
+    What a team of teams needs on servers of its own at the least, to run what is secured for it within its quotas,
+    others leave it there: so no server of another kind pays for it.
 
     What is owed to a team counts first for its ``staying`` tasks by user, which run on servers that start no others.
     From there its users rise together in dominant shares until a quota of what they need is used up or their tasks run
@@ -106,7 +125,7 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
         first = replace(work, limits=np.where(alone, np.minimum(work.limits, staying), work.limits))
         tasks[kept] = _Filling(first, kept, limits, team_of).run(tasks[kept], (staying * alone)[kept])
         of_teams[alone] = tasks[alone]
-    floors: dict[str, dict[str, float]] = {}
+    floors, kept_for = dict[str, dict[str, float]](), list[Limit]()
     for outer, (teams, quotas) in owed.of_outer.items():
         inside = {j for team in teams for j in work.members.get(team, ()) if work.able[j].any()}
         if not inside:
@@ -115,11 +134,14 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
         rates = np.array([owed.weights.get(team_of[j], 1.0) / shares[j] if j in inside else 0.0 for j in kept.tolist()])
         filling = _Filling(work, kept, [*quotas, *limits], team_of, by_server=True)
         tasks[kept] = filling.run(tasks[kept], rates)
+        for k, one in enumerate(quotas):
+            if one.others and (least := filling.least(tasks[kept], k)) > FULL * one.of_all:
+                kept_for.append(Limit(one.name, one.resource, max(one.of_all - least, 0.0), one.others))
         rows = sorted(inside)
         units = tasks[rows] @ work.demands[rows]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
-    return of_teams, floors, part if owed.scaled else 1.0
+    return Secured(of_teams, floors, part if owed.scaled else 1.0, kept_for)
 
 
 def members_of(labels: Iterable[Sequence[str | None]]) -> dict[str, list[int]]:
@@ -140,11 +162,13 @@ def fitting(demands: Float, capacities: Float, eligible: Sequence[Bool] | Bool) 
 
 def guarantees_of(
     owed: Owed, work: Users, names: Sequence[str], staying: Float | None = None
-) -> tuple[dict[str, Any], float]:
-    """Guarantees of tasks by user and of units by team of teams, and the part of what is owed that fits."""
-    tasks, of_outer, part = secured(owed, work, staying)
-    of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
-    return of_users | {team: {r: without_rounding(x) for r, x in of.items()} for team, of in of_outer.items()}, part
+) -> tuple[dict[str, Any], float, list[Limit]]:
+    """Guarantees of tasks by user and of units by team of teams, the part of what is owed that fits, and limits."""
+    made = secured(owed, work, staying)
+    of_users = {name: without_rounding(x) for name, x in zip(names, made.tasks.tolist(), strict=True) if x > 0}
+    of_outer = {team: {r: without_rounding(x) for r, x in of.items()} for team, of in made.floors.items()}
+    limits = [replace(one, amount=float(without_rounding(one.amount))) for one in made.limits]
+    return of_users | of_outer, made.part, limits
 
 
 def without_rounding(amount: float) -> float | Fraction:
@@ -185,8 +209,9 @@ class _Filling:
             able[:, k] = work.able[np.ix_(users, np.flatnonzero(of_server == k))].any(axis=1)
         self.user, place = np.nonzero(able)
         demands = work.demands[users]
-        rows, right = [], []
-        for one in quotas:
+        rows, right = list[Float](), list[float]()
+        self.row_of = dict[int, int]()  # of quotas
+        for n, one in enumerate(quotas):
             needs = demands[:, work.resources.index(one.resource)]
             row = np.zeros(len(self.user))
             teams = [team_of.get(j, "") for j in users.tolist()]
@@ -194,6 +219,7 @@ class _Filling:
                 mine = np.array([name == team for name in teams], dtype=np.bool_)
                 row += np.where(mine[self.user] & on[first][place], needs[self.user], 0.0)
             if row.any():
+                self.row_of[n] = len(rows)
                 rows.append(row)
                 right.append(one.amount)
         if by_server:
@@ -240,6 +266,21 @@ class _Filling:
             return 0.0, np.where(speed > 0, 1.0, 0.0)
         worth = np.maximum(-solution.ineqlin.marginals[: len(at)], 0.0) * speed / unit / fast
         return max(float(solution.x[-1]), 0.0) / fast, worth
+
+    def least(self, tasks: Float, quota: int) -> float:
+        """The least that tasks use of a quota, within all rows; 0 if they need not use it, or by rounding."""
+        from scipy.optimize import linprog
+
+        if quota not in self.row_of:
+            return 0.0
+        row, columns = self.rows[self.row_of[quota]], self.unit[self.user]
+        if len(self.user) == len(tasks):  # one class of servers each
+            return float(row @ tasks)
+        size = np.where(self.right > 0, self.right, 1.0)
+        matrix = np.vstack([-self.sums * columns / self.unit[:, None], self.rows * columns / size[:, None]])
+        right = np.concatenate([-tasks * (1 - ROUNDED) / self.unit, self.right / size])
+        solution = linprog(row * columns, matrix, right, bounds=[(0, None)] * len(self.user), method="highs-ds")
+        return max(float(solution.fun or 0.0), 0.0) if solution.x is not None else 0.0
 
     def part_that_fits(self, tasks: Float) -> float:
         """The largest part of tasks, at most 1, that fits."""

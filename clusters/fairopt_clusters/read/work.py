@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, check_choice, counted
 from fairopt.runtime import Bool, Float, unit_shown, without_vendor
 from fairopt_clusters.read.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of
@@ -20,6 +21,15 @@ TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
+
+
+class NothingAsked(InvalidInstance):
+    """An input without tasks to share servers among: no error where nothing is to be done then."""
+
+
+def is_nothing_asked(error: BaseException | None) -> bool:
+    """Whether an error, or the one that it names a file for, is `NothingAsked`."""
+    return error is not None and (isinstance(error, NothingAsked) or is_nothing_asked(error.__cause__))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +116,7 @@ def arguments_of_work(
     left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
     if not any(w.count for w in fit):
-        raise notes.nothing_left(f"there are no {word}s to share servers among")
+        raise NothingAsked(str(notes.nothing_left(f"there are no {word}s to share servers among")))
     large = _large_tasks(fit, caps, resources, notes, word)
     by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fit) <= MOST_SHAPES)
     kept_apart = [by_shape or (tasks == "auto" and name not in _USUAL) for name in resources]
@@ -180,13 +190,13 @@ def _secured(
     demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.limit for kind in kinds])
     able = fitting(demands, capacities, [kind.servers for kind in kinds])
     users = Users(demands, limits, able, members, resources, capacities)
-    found, part = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
+    found, part, more = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
-        for one in owed.limits
+        for one in (*owed.limits, *more)
         if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
     ]
     return {"guarantees": found or None, "limits": kept or None}

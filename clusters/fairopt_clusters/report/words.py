@@ -224,7 +224,11 @@ def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
-            out.append(Advice("quotas", "Set the shares below as quotas, in whole tasks.", ("quotas",)))
+            out.append(
+                Advice(
+                    "quotas", "Let the scheduler share by what teams are owed, with no limits of today.", ("quotas",)
+                )
+            )
     elif allocation.instance.n_users and not out:
         out.append(Advice("fits", "Nothing has to be decided: everything that is asked for fits."))
     large = too_large(allocation.instance)

@@ -10,6 +10,7 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share, and whom it preempts. `cohorts`: what nodes of its tree have, lend and use.
 * `preemption`: its rules of preemption, and the search for whom to preempt. `smallest`: the fewest that would do.
+* `course`: workloads over time under Kueue.
 * `replay`: its cycles of admission and preemption one after the other.
 * `comparison`: what a scheduler gives beside a certified answer. `manifests`: queues as files of their schedulers.
 * `trial`: properties of schedulers. `draws`: small trees of queues, and smaller ones. `search`: their audit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fairopt_clusters.read.queues.tree import Workload
@@ -67,28 +68,65 @@ class Replay:
     """What runs and waits, from cycle to cycle.
 
     Of each queue the workload that preempts comes first, then by priority and age. One that neither fits nor preempts
-    is set aside until something is preempted. All that is preempted is gone, and waits again, before the next cycle.
+    is set aside until something is preempted or ends, with all of its queue and priority that ask for the same. All
+    that is preempted is gone, and waits again, before the next cycle. ``ways`` are what a workload may use instead, by
+    row: it takes the first that fits, else the first for which it may preempt, as Kueue tries flavors by default.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], every: Sequence[Workload], runs: Iterable[int], victims: Victims):
-        self.nodes, self.every, self.victims = nodes, every, victims
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        every: Sequence[Workload],
+        runs: Iterable[int],
+        victims: Victims,
+        ways: Mapping[int, Sequence[Amounts]] = MappingProxyType({}),
+    ):
+        self.nodes, self.every, self.victims, self.ways = nodes, [*every], victims, ways
         self.runs, self.waits = [*runs], set[int]()  # what runs is in use already
         self.aside, self.preempts = set[int](), dict[str, int]()
+        self.kinds: dict[int, Any] = {}  # of what asks for the same
+        self.again: int | None = None  # the cycle from which all comes again
 
     def settle(self, arrives: int) -> list[Cycle]:
         """Let a workload arrive, and go on until nothing changes: the cycles that come again for ever, if any do."""
         self.waits.add(arrives)
-        seen, cycles = dict[object, int](), list[Cycle]()
-        while len(cycles) < MOST_CYCLES:
+        cycles = [*self.cycles()]
+        return self.ring(cycles)
+
+    def cycles(self) -> Iterator[Cycle]:
+        """Cycles until nothing changes, or all comes again."""
+        self.seen, self.again = dict[object, int](), None
+        while len(self.seen) < MOST_CYCLES:
             state = tuple(self.runs), frozenset(self.aside), frozenset(self.preempts.items())
-            if state in seen:
-                ring = cycles[seen[state] :]
-                return ring if any(one.preempted for one in ring) else []
-            seen[state] = len(cycles)
+            if state in self.seen:
+                self.again = self.seen[state]
+                return
+            self.seen[state] = len(self.seen)
             if (cycle := self._cycle()) is None:
-                return []
-            cycles.append(cycle)
-        return []
+                break
+            yield cycle
+
+    def ring(self, cycles: list[Cycle]) -> list[Cycle]:
+        """Those of the cycles that come again for ever, if any do."""
+        ring = [] if self.again is None else cycles[self.again :]
+        return ring if any(one.preempted for one in ring) else []
+
+    def end(self, row: int) -> None:
+        """Let a workload that runs end."""
+        self._use((row,), -1)
+        self.runs.remove(row)
+        self.aside.clear()
+
+    def _alike(self, j: int) -> set[int]:
+        """What waits and asks for the same as a workload in its queue, with its priority."""
+        for k in (j, *self.waits):
+            if k not in self.kinds:
+                one = self.every[k]
+                ways = tuple(tuple(way.items()) for way in self.ways.get(k) or (one.uses,))
+                self.kinds[k] = one.queue, one.priority, ways
+        return {
+            k for k in self.waits if self.kinds[k] == self.kinds[j] and self.every[k].created >= self.every[j].created
+        }
 
     def _use(self, rows: Iterable[int], sign: int = 1) -> None:
         """Let workloads use what they ask for, or free it."""
@@ -115,7 +153,7 @@ class Replay:
                 mine = [] if late else [rest[k] for k in self.victims(every[j], [every[k] for k in rest])]
                 self._use(gone)
             if mine == [] and not late:
-                self.aside.add(j)
+                self.aside |= self._alike(j)
                 if policy(node, RECLAIM) != ANY and may_preempt(node, every[j].uses):
                     left_over = {one: max(0, node.limit(one) - node.used.get(one, 0)) for one in every[j].uses}
                     kept = {one: min(amount, left_over[one]) for one, amount in every[j].uses.items()}
@@ -149,9 +187,16 @@ class Replay:
     def _targets(self, j: int, running: Sequence[Workload]) -> list[int] | None:
         """Whom a workload would preempt now, None if it fits."""
         one = self.every[j]
-        if self.nodes[one.queue].fits(one.uses):
-            return None
-        return [self.runs[k] for k in self.victims(one, running)]
+        ways = self.ways.get(j) or (one.uses,)
+        for uses in ways:
+            if self.nodes[one.queue].fits(uses):
+                self.every[j] = one._replace(uses=uses)
+                return None
+        for uses in ways:
+            self.every[j] = one._replace(uses=uses)
+            if found := self.victims(self.every[j], running):
+                return [self.runs[k] for k in found]
+        return []
 
     def _place(self, j: int) -> tuple[bool, int, float, int]:
         """Where a workload stands in its queue."""

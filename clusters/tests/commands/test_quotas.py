@@ -123,7 +123,7 @@ def with_kueue(folder):
 
 
 def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
-    result = run("kube", "-p", "most-tasks", "--format", "kubernetes")
+    result = run("kube", "-p", "most-tasks", "--format", "kubernetes", "--caps")
     (tmp_path / "q.yaml").write_text(result.stdout)
     assert read_quotas("q.yaml") == (
         [
@@ -139,7 +139,7 @@ def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
 
 def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
     with_kueue(tmp_path / "kube")
-    result = run("kube", "-p", "most-tasks", "--format", "kueue")
+    result = run("kube", "-p", "most-tasks", "--format", "kueue", "--caps")
     made = {item["metadata"]["name"]: item for item in yaml.safe_load(result.stdout)["items"]}
     assert {item["apiVersion"] for item in made.values()} == {"kueue.x-k8s.io/v1beta1"}
     given = (("vision-queue", "8", "0"), ("nlp-queue", "4", "4"))
@@ -232,9 +232,9 @@ def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run
 
 def test_limits_on_borrowing_that_change_are_said_and_are_a_change(run, tmp_path):
     with_kueue(tmp_path / "kube")
-    result = run("kube", "-p", "most-tasks", "--format", "kueue", "--diff", code=4)
+    result = run("kube", "-p", "most-tasks", "--format", "kueue", "--diff", "--caps", code=4)
     words = " ".join(result.output.split())
-    assert "limits on borrowing change: nlp-queue" in words
+    assert "to do: borrowingLimit of" in words
     assert "comes back from others only as their jobs end: nlp-queue, vision-queue" in words
 
 
@@ -359,11 +359,11 @@ def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tm
 
 
 def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
-    result = run("kube", "-p", "most-tasks", "--out", "q.csv")
+    result = run("kube", "-p", "most-tasks", "--out", "q.csv", "--caps")
     assert "written: q.csv" in result.stdout and "Quotas of cpu (core)" in result.stdout
     rows = read_quotas(tmp_path / "q.csv")[0]
     assert sum(row.amount for row in rows if row.team == "vision" and row.resource == "nvidia.com/gpu") == 8
-    told = json.loads(run("kube", "-p", "most-tasks", "--present", "q.csv", "--diff", "--json").stdout)
+    told = json.loads(run("kube", "-p", "most-tasks", "--present", "q.csv", "--diff", "--json", "--caps").stdout)
     assert told["target"] == "csv" and {row["change"] for row in told["changes"]} == {0}
     run("slurm", "--out", "q.sh")
     assert "#   AccountingStorageEnforce=" in (tmp_path / "q.sh").read_text()
@@ -373,7 +373,7 @@ def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
     spec = {"hard": {"requests.nvidia.com/gpu": "16"}}
     quotas = listed("ResourceQuota", *({"metadata": {"namespace": n}, "spec": spec} for n in ("vision", "gone")))
     (tmp_path / "kube" / "resourcequotas.json").write_text(json.dumps(quotas))
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--caps", code=4).stdout.split())
     assert "vision 16 8 -8 16" in words
     assert "limits of namespaces without tasks now stay in effect: gone 16 nvidia.com/gpu" in words
     assert "after applying, limits add up to 37 of 20 nvidia.com/gpu" in words
@@ -396,7 +396,7 @@ def test_present_quotas_of_nobody_here_are_said_to_be_so(run, tmp_path):
 def test_users_without_teams_have_quotas_each(run, tmp_path):
     (tmp_path / "users.csv").write_text("user,task_limit,cpu,gpu\na,4,4,1\nb,2,2,0\n")
     (tmp_path / "servers.csv").write_text("server,count,cpu,gpu\ns,2,16,2\n")
-    result = run(".", "-p", "drf", "--format", "csv", "--resource", "gpu")
+    result = run(".", "-p", "drf", "--format", "csv", "--resource", "gpu", "--caps")
     assert result.stdout == "team,resource,flavor,amount,unit\na,gpu,,4,\nb,gpu,,0,\n"
     assert "note: users have no teams, so each user has quotas" in result.stderr
 
@@ -432,7 +432,7 @@ def test_patches_of_the_queues_of_the_input_are_written_to_a_script(run, tmp_pat
     with_kueue(tmp_path / "kube")
     run("kube", "-p", "most-tasks", "--format", "kueue", "--out", "q.sh")
     text = (tmp_path / "q.sh").read_text()
-    assert text.count("\nkubectl patch clusterqueues.") == 2 and "# A patch that is refused changes nothing" in text
+    assert text.count("\nkubectl patch clusterqueues.") == 2 and "# A patch that is refused ends the script" in text
     run("kube", "-p", "most-tasks", "--out", "again.sh")  # since the teams are ClusterQueues
     assert (tmp_path / "again.sh").read_text() == text
     refused = run("kube", "--users", "namespace", "--format", "kueue", "--out", "new.sh", code=2)

@@ -381,6 +381,17 @@ class Answer:
         quota = one.quotas.get(cell)
         return 0.0 if quota is None or quota.lending is None else max(0.0, self.subtree(one.name, cell) - quota.lending)
 
+    def _lends(self, cell: Cell, name: str) -> bool:
+        """Whether some lending limit is in the tree of a cohort."""
+        nodes = self.cluster.nodes
+
+        def root(of: str) -> str:
+            above = nodes[of].parent
+            return of if above is None else root(above)
+
+        mine = [one for one in nodes.values() if root(one.name) == root(name) and cell in one.quotas]
+        return any(one.quotas[cell].lending is not None for one in mine)
+
     def _tree(self, flavor: str, resource: str) -> None:
         """What counts against each cohort is what its children take of it: a variable each."""
         cell = flavor, resource
@@ -445,8 +456,17 @@ class Answer:
             for q in queues:
                 for k, kind in enumerate(self.cluster.nodes[q].kinds):
                     alone.add(self.tasks(q, k), kind.count)
+            within = program
+            for name, x in at.items():
+                within.add({v: -1.0 for v in self.tasks(*name)}, -nearly(x) + 1e-9)
+            for cell in {c for q in queues for c in self.cluster.nodes[q].quotas}:
+                if self.subtree(one.name, cell) and not self._lends(cell, one.name):
+                    row = self.use(queues, *cell)
+                    least = -within.best({v: -x for v, x in row.items()})[0] if row else 0.0
+                    if least > 1e-6:  # what they need of a flavor at the least is theirs there
+                        self.program.add({v: -x for v, x in row.items()}, -nearly(least) + 1e-7)
             for r, units in floor.items():
-                row: dict[Any, float] = {}
+                row = {}
                 for f in self.cluster.flavors:
                     row |= self.use(queues, f, r)
                 for program in (alone, self.program):

@@ -3,6 +3,7 @@
 import json
 import re
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor
 
 import fairopt_clusters as fc
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fairopt as fo
+
+caps = partial(fc.quotas, caps=True)  # of a moment
 
 GPU = "nvidia.com/gpu"
 
@@ -54,7 +57,7 @@ def written(*items, **options):
         {"kind": "List", "items": [i for i in items if i["kind"] == "Pod"]},
         kueue={"kind": "List", "items": [i for i in items if i["kind"] == "ResourceQuota"]},
     )
-    made = fc.quotas(fo.DRF().allocate(instance), "kubernetes", queues=document, **options)
+    made = caps(fo.DRF().allocate(instance), "kubernetes", queues=document, **options)
     text = made.text()
     for note in made.notes:
         assert f"# {note}" in text  # also without --diff
@@ -202,7 +205,7 @@ def account(name, parent="root", **limits):
 def limits_of(jobs, accounts, nodes=NODES):
     document = {"nodes": nodes, "jobs": jobs, "associations": accounts}
     read = fc.read_slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": accounts})
-    made = fc.quotas(fo.HDRF().allocate(read), "slurm", queues=document)
+    made = caps(fo.HDRF().allocate(read), "slurm", queues=document)
     lines = re.findall(r"where name=(\S+)( cluster=c)? set GrpTRES=(.*)", made.text())
     of = {name: dict(one.split("=") for one in found.split(",")) for name, _, found in lines}
     return of, "\n".join(made.notes), {cluster.strip() for _, cluster, _ in lines}
@@ -296,7 +299,7 @@ def test_cores_that_nobody_uses_or_is_owed_are_lent_too(owed, limit, expected):
     instance = fc.read_kubernetes(
         {"kind": "List", "items": nodes}, {"kind": "List", "items": waiting}, kueue={"kind": "List", "items": queues}
     )
-    made = fc.quotas(fo.HDRF().allocate(instance), "kueue", queues=document)
+    made = caps(fo.HDRF().allocate(instance), "kueue", queues=document)
     written = {one["metadata"]["name"]: one["spec"] for one in yaml.safe_load(made.text())["items"]}
     entries = {name: spec["resourceGroups"][0]["flavors"][0]["resources"] for name, spec in written.items()}
     assert {name: of[0]["borrowingLimit"] for name, of in entries.items()} == expected
@@ -320,6 +323,6 @@ def test_what_is_left_is_added_in_proportion(used, more):
 def test_a_table_keeps_what_whole_tasks_use():
     pool = fo.Instance([[1, 1]], [8, 4], resources=["cpu", "gpu"], teams={"team": ["a"]}, task_limits=[2])
     answer = fo.DRF().allocate(pool)
-    assert [row.amount for row in fc.quotas(answer).rows] == [2, 2]
-    assert "requests.cpu: '8'" in fc.quotas(answer, "kubernetes").text()
-    assert json.dumps(fc.quotas(answer, "slurm").text()).count("cpu=8,gres/gpu=4") == 1
+    assert [row.amount for row in caps(answer).rows] == [2, 2]
+    assert "requests.cpu: '8'" in caps(answer, "kubernetes").text()
+    assert json.dumps(caps(answer, "slurm").text()).count("cpu=8,gres/gpu=4") == 1

@@ -2,11 +2,12 @@
 
 import json
 import shlex
+import subprocess
 
 import pytest
 import yaml
 from fairopt_clusters.quotas.accounts import to_sacctmgr
-from fairopt_clusters.quotas.cluster_queues import to_cluster_queues, to_patches
+from fairopt_clusters.quotas.cluster_queues import Changes, InputQueues, new_queues
 from fairopt_clusters.quotas.objects import yaml_list
 from fairopt_clusters.quotas.present import quotas_of_input, read_quotas
 from fairopt_clusters.quotas.quota import Quota, to_csv
@@ -137,11 +138,12 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
         Quota("nlp", "gpu", "t4", 2.0),
         Quota("nlp", "cpu", "t4", 2.5, "core"),
     ]
-    text, notes = to_cluster_queues(rows, {}, cohorts={"nlp": "ml"})
+    rest = [Quota("all", "gpu", "t4", 1.0)]
+    text, notes = new_queues([*rows, *rest], above={"vision": ["all"], "nlp": ["ml", "all"]}, weights={"ml": 2.0})
     assert notes == [
         "no namespace is known, and so no LocalQueue is written, through which jobs reach a ClusterQueue: vision, nlp"
     ]
-    big, small, vision, nlp = yaml.safe_load(text)["items"]
+    big, small, cohort, ml, vision, nlp = yaml.safe_load(text)["items"]
     assert big == {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",
@@ -149,8 +151,13 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
         "spec": {"nodeLabels": {"node.kubernetes.io/instance-type": "A100"}},
     }
     assert small["metadata"]["name"] == "t4"
-    assert vision["spec"]["namespaceSelector"] == {} and "cohortName" not in vision["spec"]
-    assert nlp["spec"]["cohortName"] == "ml"
+    assert (cohort["kind"], cohort["metadata"]["name"], "parentName" in cohort["spec"]) == ("Cohort", "all", False)
+    of = {one["name"]: one["resources"] for one in cohort["spec"]["resourceGroups"][0]["flavors"]}
+    assert of["t4"][0] == {"name": "nvidia.com/gpu", "nominalQuota": "1"}  # what is in no queue's quota is lent too
+    assert ml["spec"] == {"fairSharing": {"weight": "2"}, "parentName": "all"}
+    assert vision["spec"]["namespaceSelector"] == {} and vision["spec"]["cohortName"] == "all"
+    assert nlp["spec"]["cohortName"] == "ml" and nlp["spec"]["fairSharing"] == {"weight": "1"}
+    assert nlp["spec"]["preemption"] == {"reclaimWithinCohort": "Any"}
     assert nlp["spec"]["resourceGroups"] == [
         {
             "coveredResources": ["nvidia.com/gpu", "cpu"],
@@ -166,11 +173,13 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
             ],
         }
     ]
-    old, _ = to_cluster_queues(rows, {}, "v1beta1", {"nlp": "ml"})
-    assert yaml.safe_load(old)["items"][3]["spec"]["cohort"] == "ml"
+    old, _ = new_queues(rows, "v1beta1", {"nlp": ["ml"]})
+    assert yaml.safe_load(old)["items"][4]["spec"]["cohort"] == "ml"
     (tmp_path / "q.yaml").write_text(text)
     found, format = read_quotas(tmp_path / "q.yaml")
-    assert format == "kueue" and Quota("nlp", "cpu", "t4", 2.5, "core") in found
+    assert format == "kueue" and ("nlp", "cpu", "t4", 2.5) in {
+        (one.team, one.resource, one.flavor, one.owed) for one in found
+    }
 
 
 QUEUE = {
@@ -207,19 +216,31 @@ QUEUE = {
 
 @pytest.mark.parametrize(("amount", "borrowing"), [(5.0, "0"), (11.0, "3")])
 def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, borrowing):
-    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": QUEUE})
-    made = yaml.safe_load(text)["items"][0]
+    changes = lent([Quota("vision", "gpu", "a100", amount)])
+    made = yaml.safe_load(changes.yaml())["items"][0]
     expected = json.loads(json.dumps(QUEUE))
     expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = borrowing
     assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
     assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made
-    assert notes == [f"limits on borrowing change: vision nvidia.com/gpu of a100 from none to {borrowing}"]
+    assert changes.words == [f"borrowingLimit of vision for nvidia.com/gpu of a100 from none to {borrowing}"]
     assert made["metadata"]["annotations"].keys() == {"owner", LENT}
     assert (
         "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     )  # not changed itself
-    _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
-    assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
+    assert (
+        "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4"
+        in lent([Quota("vision", "gpu", "t4", 5.0)]).notes
+    )
+
+
+def lent(rows, queue=QUEUE):
+    """The changes by limits of a moment."""
+    return Changes(InputQueues({"vision": queue}), ["vision"], rows, caps=True)
+
+
+def lent_to(rows, queue):
+    """The queue with limits of a moment; as it is if nothing changes."""
+    return next(iter(lent(rows, queue).after.values()), queue)
 
 
 def gpus(queue):
@@ -232,12 +253,10 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
     if own is not None:
         gpus(queue)["borrowingLimit"] = own
     for amount, written in ((9.0, "1"), (10.0, "2"), (3.0, "0")):
-        queue = yaml.safe_load(to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": queue})[0])[
-            "items"
-        ][0]
+        queue = lent_to([Quota("vision", "gpu", "a100", amount)], queue)
         assert gpus(queue)["borrowingLimit"] == written and gpus(queue)["nominalQuota"] == 8
         assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
-    back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
+    back = lent_to([Quota("vision", "cpu", "a100", 0.0)], queue)
     assert gpus(back).get("borrowingLimit") == own and LENT not in back["metadata"].get("annotations", {})
     of_owners = json.loads(json.dumps(QUEUE))  # who set the limit that was written over theirs
     gpus(of_owners)["borrowingLimit"] = gpus(queue)["borrowingLimit"] = "0"
@@ -257,7 +276,8 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
 
 def patched(queue, text):
     """A queue after a line of ``kubectl patch``, by RFC 6902 with null for what is missing; None if it is refused."""
-    (line,) = [line for line in text.splitlines() if not line.startswith("#")]
+    first, line = [line for line in text.splitlines() if not line.startswith("#")]
+    assert first == "set -e"
     *command, steps = shlex.split(line)
     assert command == ["kubectl", "patch", "clusterqueues.v1beta1.kueue.x-k8s.io", "vision", "--type=json", "-p"]
     out = json.loads(json.dumps(queue))
@@ -286,9 +306,9 @@ def test_a_patch_changes_limits_alone_and_is_refused_by_another_queue(own, annot
         gpus(queue)["borrowingLimit"] = own
     of = {"vision": queue}
     for rows in ([Quota("vision", "gpu", "a100", 10.0)], []):  # what is lent, and taken back
-        first, teams = of["vision"], ["vision"]
-        text, whole = to_patches(rows, of, teams=teams), to_cluster_queues(rows, of, teams=teams)[0]
-        made, expected = patched(first, text), yaml.safe_load(whole)["items"][0]
+        first, changes = of["vision"], lent(rows, of["vision"])
+        text = changes.script()
+        made, expected = patched(first, text), yaml.safe_load(changes.yaml())["items"][0]
         assert made["spec"] == expected["spec"] and made["status"] == QUEUE["status"]
         assert made["metadata"].get("annotations", {}) == expected["metadata"].get("annotations", {})
         assert gpus(made).get("borrowingLimit") == ("2" if rows else own)
@@ -300,24 +320,64 @@ def test_a_patch_changes_limits_alone_and_is_refused_by_another_queue(own, annot
             gpus(other)[key] = "3"
             assert patched(other, text) is None
         of = {"vision": made}
-    assert [line for line in to_patches([], of, teams=teams).splitlines() if not line.startswith("#")] == []
+    assert lent([], of["vision"]).pairs == []
+    assert [line for line in lent([], of["vision"]).script().splitlines() if not line.startswith("#")] == []
+
+
+def test_settings_give_back_what_is_owed_and_take_back_limits_of_a_moment():
+    """The second time nothing changes; weights of 0, and rules that owners gave, stay."""
+    queue = lent_to([Quota("vision", "gpu", "a100", 10.0)], QUEUE)
+    assert gpus(queue)["borrowingLimit"] == "2"
+    pool = {"kind": "Cohort", "apiVersion": "kueue.x-k8s.io/v1beta1", "metadata": {"name": "all"}, "spec": {}}
+    of = InputQueues({"vision": queue}, cohorts={"all": pool})
+    changes = Changes(of, ["vision"], weights={"vision": 2.0, "all": 3.0, "gone": 2.0})
+    made, cohort = changes.after["ClusterQueue", "vision"], changes.after["Cohort", "all"]
+    assert "borrowingLimit" not in gpus(made) and LENT not in made["metadata"]["annotations"]
+    assert made["spec"]["preemption"] == {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+    assert made["spec"]["fairSharing"] == {"weight": 2} and cohort["spec"] == {"fairSharing": {"weight": "3"}}
+    assert changes.notes == ["gone has no object, so that its weight of 2 is not set"]
+    assert changes.words == [
+        "borrowingLimit of vision for nvidia.com/gpu of a100 from 2 to none",
+        "preemption.reclaimWithinCohort of vision from Never to Any",
+        "fairSharing.weight of all from 1 to 3",
+    ]
+    lines = [line for line in changes.script().splitlines() if line.startswith("kubectl")]
+    assert [line.split()[2] for line in lines] == [
+        "clusterqueues.v1beta1.kueue.x-k8s.io",
+        "cohorts.v1beta1.kueue.x-k8s.io",
+    ]
+    assert patched(queue, "\n".join(["set -e", lines[0]]))["spec"] == made["spec"]
+    again = InputQueues({"vision": made}, cohorts={"all": cohort})
+    assert Changes(again, ["vision"], weights={"vision": 2.0, "all": 3.0}).pairs == []
+    owners = {**QUEUE, "spec": {**QUEUE["spec"], "fairSharing": {"weight": 0}}}
+    owners["spec"]["preemption"] = {"reclaimWithinCohort": "LowerPriority"}
+    assert Changes(InputQueues({"vision": owners}), ["vision"], weights={"vision": 0.001}).pairs == []
+
+
+def test_the_script_ends_with_an_error_where_one_patch_is_refused(tmp_path):
+    """With a kubectl that refuses the first of two patches, and would do the second."""
+    other = {**QUEUE, "metadata": {"name": "nlp"}}
+    script = Changes(InputQueues({"vision": QUEUE, "nlp": other}), ["vision", "nlp"]).script()
+    (tmp_path / "kubectl").write_text('#!/bin/sh\necho "$3" >> "$0.log"\n[ "$3" = nlp ]\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    ran = subprocess.run(["sh"], input=script, text=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)
+    assert ran.returncode == 1 and (tmp_path / "kubectl.log").read_text() == "vision\n"
 
 
 @pytest.mark.parametrize(
     ("queues", "version", "message"),
     [
         ({}, "v1", "the API version is 'v1'; give v1beta2 or v1beta1"),
-        ({"vision": QUEUE}, "v1beta2", "the ClusterQueues are of 'v1beta1'; leave it out"),
         ({"vision": QUEUE, "b": {**QUEUE, "apiVersion": "kueue.x-k8s.io/v1beta2"}}, None, "give them in one"),
     ],
 )
 def test_versions_that_do_not_fit_are_refused(queues, version, message):
     with pytest.raises(InvalidInstance, match=message):
-        to_cluster_queues([Quota("vision", "gpu", "a100", 5.0)], queues, version)
+        new_queues([], version) if not queues else Changes(InputQueues(queues), [*queues])
 
 
 def kueue(rows):
-    return to_cluster_queues(rows, {})[0]
+    return new_queues(rows)[0]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +487,10 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
         (tmp_path / name).write_text(json.dumps(document))
     assert quotas_of_input(tmp_path) == ([Quota("web", "cpu", "", 1.0, "core")], "kubernetes")
     rows, format = quotas_of_input(tmp_path, "kueue")
-    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))  # alone in its cohort
+    assert (format, rows[0]) == (
+        "kueue",
+        Quota("vision", "nvidia.com/gpu", "a100", 8.0, "", 8.0),
+    )  # alone in its cohort
     assert quotas_of_input(tmp_path, "slurm") is None
     mixed = tmp_path / "all.json"
     mixed.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node"}, QUEUE]}))

@@ -63,7 +63,7 @@ def cluster(*workloads, flavors=("a",), nodes=4, quota=0):
 
 
 def notes(document, *words, target="kueue"):
-    result = CliRunner().invoke(app, ["quotas", "-", "--format", target, *words], input=json.dumps(document))
+    result = CliRunner().invoke(app, ["quotas", "-", "--caps", "--format", target, *words], input=json.dumps(document))
     assert result.exit_code == 0, result.output
     return [line.removeprefix("note: ") for line in result.stderr.splitlines() if "started whole" in line]
 

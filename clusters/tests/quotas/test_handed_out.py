@@ -1,11 +1,15 @@
 """What is left after rounding goes to the team with the smallest share whose task fits."""
 
+from functools import partial
+
 import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters.quotas.handed_out import handed_out
 
 import fairopt as fo
+
+caps = partial(fc.quotas, caps=True)  # of a moment
 
 
 def two_servers(**changes):
@@ -25,7 +29,7 @@ def gpus(quotas):
 def test_gpus_that_a_large_task_leaves_go_to_those_whose_tasks_fit():
     answer = fo.HDRF().allocate(two_servers())
     assert (8 * answer.tasks[0], *answer.tasks[1:]) == pytest.approx([16 / 3] * 3)
-    quotas = fc.quotas(answer)
+    quotas = caps(answer)
     assert gpus(quotas) == {"a": 0, "b": 8, "c": 8}  # a has the smallest share, and no server for its task
     assert "what is left goes to teams with the smallest shares whose tasks fit: 2 of b/1 gpu, 2 of c/1 gpu" in (
         quotas.notes
@@ -34,20 +38,20 @@ def test_gpus_that_a_large_task_leaves_go_to_those_whose_tasks_fit():
 
 
 def test_a_team_that_rounds_to_nothing_is_named_with_its_turn_and_the_guarantee_named_gives_it_one():
-    note = next(note for note in fc.quotas(fo.HDRF().allocate(two_servers())).notes if "no whole task fits" in note)
+    note = next(note for note in caps(fo.HDRF().allocate(two_servers())).notes if "no whole task fits" in note)
     assert note == (
         "no whole task fits, so that the quota is 0 in each run with these tasks: a (0.667 of a task is fair, or one "
         "in 1.5 runs; --guarantee 'a/8 gpu=1' makes this one its turn)"
     )
-    owed = fc.quotas(fo.HDRF().allocate(two_servers(guarantees={"b/1 gpu": 1})))
+    owed = caps(fo.HDRF().allocate(two_servers(guarantees={"b/1 gpu": 1})))
     assert any(note.endswith("makes this one its turn, if what others are owed leaves room)") for note in owed.notes)
-    turn = fc.quotas(fo.HDRF().allocate(two_servers(guarantees={"a/8 gpu": 1})))
+    turn = caps(fo.HDRF().allocate(two_servers(guarantees={"a/8 gpu": 1})))
     assert gpus(turn) == {"a": 8, "b": 4, "c": 4}
 
 
 def test_limits_hold_for_what_is_left():
     limited = two_servers(limits=[{"resource": "gpu", "amount": 6, "of": ["b"]}])
-    quotas = fc.quotas(fo.HDRF().allocate(limited))
+    quotas = caps(fo.HDRF().allocate(limited))
     assert gpus(quotas) == {"a": 0, "b": 6, "c": 10}
     on_one = two_servers(limits=[{"resource": "gpu", "amount": 2, "of": {"b": ["server1"], "c": ["server1"]}}])
     placed = handed_out(on_one, np.zeros((3, 2)))
@@ -55,7 +59,7 @@ def test_limits_hold_for_what_is_left():
 
 
 def test_task_limits_hold_for_what_is_left():
-    quotas = fc.quotas(fo.HDRF().allocate(two_servers(task_limits=[4, 6, 7])))
+    quotas = caps(fo.HDRF().allocate(two_servers(task_limits=[4, 6, 7])))
     assert gpus(quotas) == {"a": 0, "b": 6, "c": 7}
 
 
@@ -93,4 +97,4 @@ def test_demands_by_server_count_where_they_are():
 def test_nothing_is_added_where_more_tasks_may_harm():
     cluster = fo.Instance([[1], [1]], [[8]], task_limits=[3, 8])
     answer = fo.Policy(fo.MaxMin(), constraints=[fo.MaxTasks(2)]).allocate(cluster)
-    assert gpus(fc.quotas(answer)) == {"user1": 2, "user2": 2}
+    assert gpus(caps(answer)) == {"user1": 2, "user2": 2}

@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters.quotas import Quota
+from fairopt_clusters.quotas.amounts import rounded_within
 from fairopt_clusters.quotas.cluster_queues import InputQueues
-from fairopt_clusters.quotas.owed import rounded_within
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from fairopt.solve.whole.integer import IntegerSearch
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 import quotas as benchmark
+
+caps = partial(fc.quotas, caps=True)  # of a moment
 
 
 def two_types(**others):
@@ -54,7 +57,7 @@ def test_what_is_read_back_is_within_the_rounding_of_the_certified_answer(policy
 def test_a_wrong_quota_is_found():
     instance = benchmark.cluster(3)
     answer = fo.HDRF().allocate(instance)
-    quotas = fc.quotas(answer)
+    quotas = caps(answer)
     expected = benchmark.units(instance, quotas._source.whole.placement.sum(axis=1))
     rows = list(quotas.rows)
     assert not benchmark.problems(instance, rows, "csv", "csv", expected)
@@ -101,10 +104,10 @@ def test_cpu_is_in_millicores_memory_in_mib_and_in_slurm_cpu_in_cores():
         units={"cpu": "core", "memory": "GiB"},
         teams={"team": ["vision"]},
     )
-    quotas = fc.quotas(fo.DRF().allocate(pool))
+    quotas = caps(fo.DRF().allocate(pool))
     assert [row.amount for row in quotas.rows] == [1.235, 308 / 1024, 1.0]
     assert quotas.text("slurm").splitlines()[-1].endswith("set GrpTRES=cpu=8,mem=8192M,gres/gpu=1")
-    full = fc.quotas(fo.DRF().allocate(pool.with_capacities([1.2344, 8, 1])))
+    full = caps(fo.DRF().allocate(pool.with_capacities([1.2344, 8, 1])))
     assert full.rows[0].amount == 1.234  # rounded down: there is no more
 
 
@@ -123,8 +126,8 @@ def test_mechanisms_are_rounded_by_largest_remainder_within_each_team(weights, w
     of_x = 10 / (1 + weights.get("y", 1))
     fair = [of_x * share[name] / sum(share.values()) for name in "ab"]
     assert answer.tasks == pytest.approx([*fair, 10 - of_x])
-    assert [row.amount for row in fc.quotas(answer).rows] == [whole[0] + whole[1], whole[2]]
-    assert fc.quotas(answer)._source.whole.placement.sum(axis=1).tolist() == whole
+    assert [row.amount for row in caps(answer).rows] == [whole[0] + whole[1], whole[2]]
+    assert caps(answer)._source.whole.placement.sum(axis=1).tolist() == whole
 
 
 def test_a_policy_is_solved_again_in_whole_tasks_and_the_loss_is_said():
@@ -134,27 +137,27 @@ def test_a_policy_is_solved_again_in_whole_tasks_and_the_loss_is_said():
         (True, "optimality in whole tasks rests on HiGHS"),
         ("rounded", "a better whole answer may exist"),
     ):
-        quotas = fc.quotas(answer, integral=how)
+        quotas = caps(answer, integral=how)
         whole = fo.DRF().allocate(pool, integral=how)
         assert [row.amount for row in quotas.rows] == (whole.tasks * [2, 3]).tolist()
         assert quotas.notes[0].startswith(f"DRF: {whole.tasks.sum():g} whole tasks (3.75 in the certified divisible")
         assert f"at most {100 * whole.certificate.gap:.3g}% of the objective is lost" in quotas.notes[0]
         assert quotas.notes[0].endswith(text)
-        assert fc.quotas(whole).rows == quotas.rows  # an answer in whole tasks is taken as it is
-    assert fc.quotas(answer).notes == quotas.notes  # rounded, unless integral is given
+        assert caps(whole).rows == quotas.rows  # an answer in whole tasks is taken as it is
+    assert caps(answer).notes == quotas.notes  # rounded, unless integral is given
 
 
 def test_integer_programs_by_level_are_solved_only_where_asked_or_where_rounding_breaks_constraints(monkeypatch):
     ran = []
     run = IntegerSearch.run
     monkeypatch.setattr(IntegerSearch, "run", lambda self: ran.append(self) or run(self))
-    fc.quotas(fo.DRF().allocate(fo.datasets.demo()))
+    caps(fo.DRF().allocate(fo.datasets.demo()))
     assert not ran
     pool = fo.Instance([[1], [1]], [5], users=["a", "b"], resources=["gpu"])
-    fc.quotas(fo.DRF().allocate(pool), integral=True)
+    caps(fo.DRF().allocate(pool), integral=True)
     assert len(ran) == 1
     equal = fo.Policy(fo.Leximin(), [fo.EqualShares()]).allocate(pool)
-    assert [row.amount for row in fc.quotas(equal).rows] == [2, 2]  # rounded 3 and 2
+    assert [row.amount for row in caps(equal).rows] == [2, 2]  # rounded 3 and 2
     assert len(ran) == 2
 
 
@@ -164,9 +167,9 @@ def test_what_cannot_be_placed_whole_is_said():
     ).with_task_limits([3, 8])
     one = fo.HDRF().allocate(cluster.select_users([0]).with_task_limits([5]))
     assert one.tasks.round(6).tolist() == [2.666667]
-    assert fc.quotas(one).rows[0].amount == 6  # two tasks of three GPUs; the third fits nowhere
+    assert caps(one).rows[0].amount == 6  # two tasks of three GPUs; the third fits nowhere
     three = fo.Instance([[3]], [[4], [4], [4]], users=["large"], resources=["gpu"], teams={"team": ["x"]})
-    quotas = fc.quotas(fo.HDRF().allocate(three))
+    quotas = caps(fo.HDRF().allocate(three))
     assert quotas.rows[0].amount == 9
     assert "could not be placed whole: 1 of large" in quotas.notes
     assert "x loses most by it: its dominant share falls from 100% to 75%" in quotas.notes
@@ -177,7 +180,7 @@ def test_large_tasks_are_placed_first_where_the_usual_order_leaves_some_out():
         [[2], [1]], [[4]] * 3 + [[3]] * 2, users=["large", "small"], resources=["gpu"], teams={"team": ["x", "y"]}
     )
     answer = fo.HDRF().allocate(cluster)
-    quotas = fc.quotas(answer)
+    quotas = caps(answer)
     assert answer.tasks.round(6).tolist() == [4.5, 9]
     assert quotas._source.whole.placement.sum(axis=1).tolist() == [4, 10]  # the GPU that half a large task leaves
     assert not any("could not be placed" in note for note in quotas.notes)
@@ -186,19 +189,19 @@ def test_large_tasks_are_placed_first_where_the_usual_order_leaves_some_out():
 @pytest.mark.parametrize("seed", [65, 172])
 def test_an_integer_program_places_tasks_that_best_fit_leaves_out(seed, monkeypatch):
     answer = fo.HDRF().allocate(benchmark.cluster(seed).replace(held=None))
-    whole = fc.quotas(answer)._source.whole.placement
+    whole = caps(answer)._source.whole.placement
     assert (whole.sum(axis=1) >= np.floor(answer.tasks)).all()
     assert fo.allocation.feasibility(answer.instance.individual(), whole) <= 1e-9
     monkeypatch.setattr("fairopt.solve.whole.rounding.MOST_UNKNOWNS", 0)
     monkeypatch.setattr("fairopt.solve.whole.rounding.EVEN", ())
-    assert any("could not be placed whole" in note for note in fc.quotas(answer).notes)
+    assert any("could not be placed whole" in note for note in caps(answer).notes)
 
 
 def test_tasks_that_run_now_keep_their_servers():
     held = [[2, 1, 0], [0, 0, 1], [0, 0, 0]]
     cluster = two_types(eligible=None, held=held)
     for policy in (fo.HDRF(), fo.MostTasks()):
-        source = fc.quotas(policy.allocate(cluster.merged()))._source.whole
+        source = caps(policy.allocate(cluster.merged()))._source.whole
         order = [source.servers.servers.index(name) for name in cluster.servers]
         kept = np.minimum(source.placement[:, order], held)
         totals = source.placement.sum(axis=1)
@@ -218,7 +221,7 @@ def test_tasks_that_run_on_unknown_servers_of_a_row_keep_the_row():
         task_limits=[1, 7, 12],
         held=[[3, 0], [4, 0], [0, 12]],  # 3 tasks on 4 servers: which ones is not known
     )
-    quotas = fc.quotas(fo.HDRF().allocate(rows))
+    quotas = caps(fo.HDRF().allocate(rows))
     assert amounts(quotas) == {
         ("x", "gpu", "a"): 8,
         ("x", "gpu", "b"): 0,
@@ -243,7 +246,7 @@ def test_tasks_without_gpus_keep_their_servers_though_others_are_placed_anew(hel
         task_limits=[8, 4, 5],
         held=[held, [0, 0, 0], [0, 0, 4]],
     )
-    placement = fc.quotas(fo.HDRF().allocate(cluster))._source.whole.placement
+    placement = caps(fo.HDRF().allocate(cluster))._source.whole.placement
     assert placement.sum(axis=1).tolist() == [8, 4, 5]
     assert placement[2].tolist() == [1, 0, 4]
     assert fo.allocation.feasibility(cluster, placement) <= 1e-9
@@ -252,16 +255,16 @@ def test_tasks_without_gpus_keep_their_servers_though_others_are_placed_anew(hel
 def test_notes_say_what_is_in_no_quota():
     answer = fo.DRF().allocate(two_types())
     note = "in no quota: 42 of 80 cpu, 4 of 12 gpu"  # 24 + 14 and 6 + 2 are
-    assert note in fc.quotas(answer).notes
-    assert "in no quota: 4 of 12 gpu" in fc.quotas(answer, resources=["gpu"]).notes
-    assert not any("in no quota" in line for line in fc.quotas(answer, teams=["nlp"]).notes)
+    assert note in caps(answer).notes
+    assert "in no quota: 4 of 12 gpu" in caps(answer, resources=["gpu"]).notes
+    assert not any("in no quota" in line for line in caps(answer, teams=["nlp"]).notes)
     full = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
-    assert not any("in no quota" in line for line in fc.quotas(fo.DRF().allocate(full)).notes)
+    assert not any("in no quota" in line for line in caps(fo.DRF().allocate(full)).notes)
 
 
 def test_policies_that_decide_bundles_have_quotas_of_the_tasks_that_run_in_them():
     answer = fo.HFFMRA().allocate(two_types(teams=None, eligible=None, server_types=None).with_task_limits(None))
-    quotas = fc.quotas(answer)
+    quotas = caps(answer)
     assert quotas.by == "user" and "users have no teams, so each user has quotas" in quotas.notes
     for row in quotas.rows:
         assert row.amount <= answer.tasks[answer.instance.users.index(row.team)] * 8 + 8
@@ -271,7 +274,7 @@ def test_policies_that_decide_bundles_have_quotas_of_the_tasks_that_run_in_them(
 
 
 def test_quotas_are_by_type_of_server_where_the_format_has_them():
-    quotas = fc.quotas(fo.DRF().allocate(two_types()))
+    quotas = caps(fo.DRF().allocate(two_types()))
     assert amounts(quotas) == {
         ("vision", "cpu", "a100"): 24,
         ("vision", "cpu", "t4"): 0,
@@ -288,7 +291,7 @@ def test_quotas_are_by_type_of_server_where_the_format_has_them():
         "sacctmgr -i modify account where name=vision set GrpTRES=cpu=51,gres/gpu=8,gres/gpu:a100=8,gres/gpu:t4=0",
         "sacctmgr -i modify account where name=nlp set GrpTRES=cpu=29,gres/gpu=4,gres/gpu:a100=0,gres/gpu:t4=4",
     ]
-    assert fc.quotas(fo.DRF().allocate(two_types()), "csv").text() == quotas.text()
+    assert caps(fo.DRF().allocate(two_types()), "csv").text() == quotas.text()
 
 
 def queues(*flavors):
@@ -306,25 +309,25 @@ def test_quotas_of_cluster_queues_are_by_the_flavors_that_have_the_servers():
         "any": frozenset(["a100-1", "a100-2", "t4-1"]),
         "big": frozenset(["a100-1"]),
     }
-    answer = fo.DRF().allocate(two_types())
-    made = fc.quotas(answer, "kueue", queues=InputQueues({"nlp": queues("any", "small")}, servers))
+    answer = fo.DRF().allocate(two_types(task_limits=[3, 2, 40]))
+    made = caps(answer, "kueue", queues=InputQueues({"nlp": queues("any", "small")}, servers))
     assert (
-        amounts(made)["nlp", "gpu", "any"] == 2 and amounts(made)["nlp", "gpu", "small"] == 0
+        amounts(made)["nlp", "gpu", "any"] == 1 and amounts(made)["nlp", "gpu", "small"] == 0
     )  # the first that has them
     assert {row.team for row in made.rows} == {"nlp"}
     assert "in no ClusterQueue of the input, and so without a quota: vision" in made.notes
     with pytest.raises(InvalidInstance, match="'vision' is no ClusterQueue of the input"):
-        fc.quotas(answer, "kueue", teams=["vision"], queues=InputQueues({"nlp": queues("any")}, servers)).text()
-    made = fc.quotas(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
+        caps(answer, "kueue", teams=["vision"], queues=InputQueues({"nlp": queues("any")}, servers)).text()
+    made = caps(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
     assert ("nlp", "gpu", "big") not in amounts(made)  # where no task of it may run
-    assert "2 gpu of nlp are on servers of no flavor of its ClusterQueue, and have no quota" in made.notes
-    by_name = fc.quotas(answer, "kueue", queues=InputQueues({"nlp": queues("t4", "x")}))
-    assert amounts(by_name)["nlp", "gpu", "t4"] == 2
+    assert "1 gpu of nlp are on servers of no flavor of its ClusterQueue, and have no quota" in made.notes
+    by_name = caps(answer, "kueue", queues=InputQueues({"nlp": queues("t4", "x")}))
+    assert amounts(by_name)["nlp", "gpu", "t4"] == 1
 
 
 def test_cohorts_of_new_cluster_queues_are_the_teams_outside():
     nested = two_types(teams={"team": ["vision", "nlp", "nlp"], "org": ["ml", "ml", "ml"]})
-    text = fc.quotas(fo.DRF().allocate(nested), "kueue", by="team").text()
+    text = caps(fo.DRF().allocate(nested), "kueue", by="team").text()
     assert text.count("cohortName: ml") == 2
 
 
@@ -343,27 +346,27 @@ def test_cohorts_of_new_cluster_queues_are_the_teams_outside():
 )
 def test_unknown_names_are_refused(options, message):
     with pytest.raises(InvalidBlock, match=message):
-        fc.quotas(fo.DRF().allocate(two_types()), **options)
+        caps(fo.DRF().allocate(two_types()), **options)
 
 
 def test_several_labels_without_team_must_be_chosen_from():
     labels = two_types(teams={"org": ["a", "b", "b"], "lab": ["c", "d", "e"]})
     with pytest.raises(InvalidBlock, match="users have the labels lab, org; name that of the teams"):
-        fc.quotas(fo.DRF().allocate(labels))
-    assert {row.team for row in fc.quotas(fo.DRF().allocate(labels), by="org").rows} == {"a", "b"}
+        caps(fo.DRF().allocate(labels))
+    assert {row.team for row in caps(fo.DRF().allocate(labels), by="org").rows} == {"a", "b"}
     with pytest.raises(InvalidBlock, match="users have no labels, so there are no quotas by 'org'"):
-        fc.quotas(fo.DRF().allocate(fo.Instance([[1]], [4])), by="org")
+        caps(fo.DRF().allocate(fo.Instance([[1]], [4])), by="org")
 
 
 def test_users_without_a_team_are_named():
     some = two_types(teams={"team": ["vision", None, None]})
-    quotas = fc.quotas(fo.DRF().allocate(some))
+    quotas = caps(fo.DRF().allocate(some))
     assert {row.team for row in quotas.rows} == {"vision"}
     assert "without a team, and so without a quota: tune and 1 more" in quotas.notes
 
 
 def test_some_teams_and_resources_can_be_chosen():
-    quotas = fc.quotas(fo.DRF().allocate(two_types()), teams=["nlp"], resources=["gpu"])
+    quotas = caps(fo.DRF().allocate(two_types()), teams=["nlp"], resources=["gpu"])
     assert {row.key[:2] for row in quotas.rows} == {("nlp", "gpu")}
 
 
@@ -373,7 +376,7 @@ def test_an_answer_that_is_not_certified_has_no_quotas():
         answer.instance, answer.policy, answer.tasks_by_server, type(answer.certificate)(1.0, 0.0, "none"), np.nan
     )
     with pytest.raises(InvalidBlock, match="the answer is not certified"):
-        fc.quotas(wrong)
+        caps(wrong)
 
 
 # -- present quotas -------------------------------------------------------------------------------------------
@@ -381,14 +384,14 @@ def test_an_answer_that_is_not_certified_has_no_quotas():
 
 def test_teams_that_hold_more_than_the_new_quota_are_named():
     answer = fo.DRF().allocate(two_types(held=[[2, 2, 0], [0, 0, 1], [0, 0, 0]]))
-    changes = fc.quotas(answer).diff([Quota("vision", "gpu", "a100", 7.0)])
+    changes = caps(answer).diff([Quota("vision", "gpu", "a100", 7.0)])
     row = next(row for row in changes.rows if (row.team, row.resource, row.flavor) == ("vision", "gpu", "a100"))
     assert (row.present, row.new, row.change, row.held, row.is_over) == (7.0, 6.0, -1.0, 8.0, True)
     assert "vision holds 8 gpu of a100, more than its new quota of 6" in changes.notes
     assert not any(note.startswith("nlp holds") for note in changes.notes)
-    unknown = fc.quotas(fo.DRF().allocate(two_types())).diff([])
+    unknown = caps(fo.DRF().allocate(two_types())).diff([])
     assert unknown.notes == ("what teams hold now is not known: the input does not say where tasks run",)
-    in_all = fc.quotas(fo.DRF().allocate(two_types(held=[5, 1, 0])))
+    in_all = caps(fo.DRF().allocate(two_types(held=[5, 1, 0])))
     assert all(row.held is None for row in in_all.diff([]).rows)  # by type, which is not known
     totals = in_all._source.quotas("kubernetes").diff([])
     assert "vision holds 10 gpu, more than its new quota of 9" in totals.notes
@@ -396,11 +399,11 @@ def test_teams_that_hold_more_than_the_new_quota_are_named():
 
 def test_a_team_that_holds_more_than_there_is_is_named():
     answer = fo.DRF().allocate(two_types(held=[[3, 4, 0], [0, 0, 1], [0, 0, 0]]))
-    assert "vision holds 14 gpu, but there is 12: check the input" in fc.quotas(answer).diff([]).notes
+    assert "vision holds 14 gpu, but there is 12: check the input" in caps(answer).diff([]).notes
 
 
 def test_present_quotas_are_matched_by_the_last_part_of_resources_and_summed_over_flavors():
-    quotas = fc.quotas(fo.DRF().allocate(two_types()))._source.quotas("kubernetes")
+    quotas = caps(fo.DRF().allocate(two_types()))._source.quotas("kubernetes")
     present = [Quota("vision", "nvidia.com/gpu", "a100", 3.0), Quota("vision", "nvidia.com/gpu", "t4", 2.0)]
     others = [Quota("vision", "pods", "", 9.0), Quota("gone", "cpu", "", 1.0, "core")]
     changes = quotas.diff([*present, *others])
@@ -424,7 +427,7 @@ def test_present_quotas_are_matched_by_the_last_part_of_resources_and_summed_ove
 
 
 def test_present_quotas_of_slurm_have_a_total_beside_types():
-    quotas = fc.quotas(fo.DRF().allocate(two_types()))._source.quotas("slurm")
+    quotas = caps(fo.DRF().allocate(two_types()))._source.quotas("slurm")
     changes = quotas.diff([Quota("vision", "gpu", "", 5.0), Quota("vision", "gpu", "a100", 4.0)])
     found = {(row.team, row.flavor): row.present for row in changes.rows if row.resource == "gpu"}
     assert found["vision", ""] == 5.0 and found["vision", "a100"] == 4.0 and found["vision", "t4"] is None
@@ -432,12 +435,12 @@ def test_present_quotas_of_slurm_have_a_total_beside_types():
 
 def test_units_of_present_quotas_are_converted_or_refused():
     pool = fo.Instance([[2.0]], [8.0], resources=["memory"], units={"memory": "GiB"}, teams={"team": ["a"]})
-    quotas = fc.quotas(fo.DRF().allocate(pool))
+    quotas = caps(fo.DRF().allocate(pool))
     assert quotas.diff([Quota("a", "memory", "", 512.0, "MiB")]).rows[0].present == 0.5
     with pytest.raises(InvalidInstance, match="the present quota of 'memory' of 'a' is in GB, the new one in GiB"):
         quotas.diff([Quota("a", "memory", "", 512.0, "GB")])
 
 
 def test_without_time_for_integer_programs_the_answer_is_rounded() -> None:
-    made = fc.quotas(fo.DRF().allocate(fo.datasets.demo()), integral=True, time_limit=1e-9)
+    made = caps(fo.DRF().allocate(fo.datasets.demo()), integral=True, time_limit=1e-9)
     assert "rounded by largest remainder" in made.notes[0] and sum(row.amount for row in made.rows) > 0

@@ -20,7 +20,7 @@ def secured(demands, limits, units, able=None, flavors=None):
     names = ["cpu", "gpu"][: demands.shape[1]]
     given = [Entitlement(name, amount, {"t": on}) for on, of in quotas for name, amount in of.items()]
     users = Users(demands, np.array(limits, float), able, {"t": members}, names, capacities)
-    tasks, _, part = secured_by(Owed({"t": given}), users)
+    tasks, _, part, _ = secured_by(Owed({"t": given}), users)
     assert part == 1
     used = dict(zip(names, (tasks @ demands).tolist(), strict=True))
     return {name: used[name] for name in {one.resource for one in given} if used[name]}
@@ -77,7 +77,7 @@ def test_a_team_around_others_secures_what_they_do_and_more():
     )
     of_team = {"a": [Entitlement("cpu", 4.0, {"a": ON})], "b": [Entitlement("cpu", 1.0, {"b": ON})]}
     outer = {"all": (["a", "b"], [Entitlement("cpu", 10.0, {"a": ON, "b": ON})])}
-    tasks, floors, _ = secured_by(Owed(of_team, outer), users)
+    tasks, floors, *_ = secured_by(Owed(of_team, outer), users)
     assert tasks.tolist() == [4, 1] and floors == {"all": {"cpu": pytest.approx(10)}}
     limit = Limit("a", "cpu", 6.0, {"a": (True,)})
     assert secured_by(Owed(of_team, outer, [limit]), users)[1] == {"all": {"cpu": pytest.approx(6 + 2)}}
@@ -94,7 +94,7 @@ def test_what_does_not_fit_on_the_servers_together_is_secured_in_part():
             "b": [Entitlement("cpu", 4.0, {"b": on}), Entitlement("gpu", 4.0, {"b": on})],
         }
     )
-    tasks, _, part = secured_by(owed, users)
+    tasks, _, part, _ = secured_by(owed, users)
     assert part == pytest.approx(0.8) and tasks == pytest.approx([1.6, 3.2])
 
 

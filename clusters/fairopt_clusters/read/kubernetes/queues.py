@@ -58,7 +58,8 @@ class Tasks:
     """Equal pods: one that exists, or those of a Workload that are not there yet. ``queue`` is their ClusterQueue.
 
     ``assigned`` are the flavors by resource that Kueue holds for them, None if it has not admitted their Workload.
-    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler.
+    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler, and ``workload`` the name
+    of their Workload.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Tasks:
     assigned: Mapping[str, str] | None = None
     stop: Literal["", "hold", "drain"] = ""
     owner: str | None = None
+    workload: str = ""
 
     @property
     def is_held(self) -> bool:
@@ -140,7 +142,8 @@ class Queues:
             local = pod.labels.get(LOCAL_QUEUE) or ("" if mine is None else mine.queue)
             stop = self._stop(queue, f"{pod.namespace}/{local}")
             labels = {**({} if mine is None else mine.labels), **queue_named(pod.annotations), **pod.labels}
-            yield Tasks(pod.name, pod.namespace, labels, spec, 1.0, pod.runs_on, queue, assigned, stop)
+            of = "" if mine is None else mine.name
+            yield Tasks(pod.name, pod.namespace, labels, spec, 1.0, pod.runs_on, queue, assigned, stop, workload=of)
         self._note_workloads(waiting)
         for workload in waiting.values():
             yield from self._pod_sets(workload, seen)
@@ -247,7 +250,8 @@ class Queues:
             if count:
                 spec = self._tolerant(part.template.spec, name, count)
                 assigned = admitted.flavors if workload.admitted else None
-                yield Tasks(name, workload.namespace, labels, spec, float(count), None, queue, assigned, stop)
+                space, of = workload.namespace, workload.name
+                yield Tasks(name, space, labels, spec, float(count), None, queue, assigned, stop, workload=of)
 
     def _queue_of_workload(self, workload: Workload) -> str | None:
         admitted = workload.admission.clusterQueue
@@ -480,7 +484,7 @@ class Queues:
                 of_team[queue].append(Entitlement(resource, amount, {queue: on}))
             limits += self._limits((flavor, resource), wanted, mine, servers)
         nested = any(one.parent for one in self._cohorts.cohorts.values())
-        outer = self._of_cohorts(most, masks, names) if nested else {}
+        outer = self._of_cohorts(most, masks, names, servers) if nested else {}
         checked = [name for name in of_queue if self._found.cluster_queues[name].has_checks]
         self._notes.add("{cluster queue} with admission checks: not modelled", *checked)
         by_use = [name for name in of_queue if "FairSharing" in self._found.cluster_queues[name].admission_mode]
@@ -512,25 +516,31 @@ class Queues:
         wanted: Mapping[tuple[str, str], Mapping[str, float]],
         masks: Mapping[str, Mapping[tuple[str, str], Bool]],
         names: Mapping[str, str],
+        servers: Servers,
     ) -> dict[str, tuple[list[str], list[Entitlement]]]:
-        """What cohorts in cohorts are owed: their quotas and those below them, the inner ones first."""
+        """What cohorts in cohorts are owed: their quotas and those below them, the inner ones first.
+
+        Others in their tree leave it to them, on the servers of each flavor, unless lending limits are there too.
+        """
         paths = {queue: self._cohorts.above(queue) for queue in masks}
         depth = {name: len(path) - k for path in paths.values() for k, name in enumerate(path)}
         out: dict[str, tuple[list[str], list[Entitlement]]] = {}
         for cohort in sorted(depth, key=lambda name: -depth[name]):
             branch = self._cohorts.cohorts[cohort]
             inside = [queue for queue, path in paths.items() if cohort in path]
-            if branch.parent is not None:
-                out[names[cohort]] = (
-                    inside,
-                    [
-                        Entitlement(
-                            cell[1], branch.quota.get(cell, 0.0) + one.amount, {q: masks[q][cell] for q in one.queues}
-                        )
-                        for cell, of_cell in wanted.items()
-                        for one in self._cohorts.uses(branch, cell, of_cell)
-                    ],
-                )
+            if branch.parent is None:
+                continue
+            root, made = branch.above()[-1], list[Entitlement]()
+            beside = [queue for queue, path in paths.items() if path[-1:] == [root.name] and queue not in inside]
+            for cell, of_cell in wanted.items():
+                amount, of_all = branch.quota.get(cell, 0.0), root.quota.get(cell, 0.0)
+                name = f"{cell[1]} of {cell[0]} owed to cohort {cohort}"
+                others = {queue: servers.as_tuple(masks[queue][cell]) for queue in beside if cell in masks[queue]}
+                others = {} if root.lends(cell) or not amount else others
+                for one in self._cohorts.uses(branch, cell, of_cell):
+                    on = {queue: masks[queue][cell] for queue in one.queues}
+                    made.append(Entitlement(cell[1], amount + one.amount, on, name, others, of_all))
+            out[names[cohort]] = inside, made
         return out
 
     def unpromised(self, servers: Servers) -> list[str]:

@@ -51,7 +51,7 @@ from fairopt_clusters.read.queues.teams import arguments_of_tree, barred
 from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.read.secured import ROUNDING_FACTOR
 from fairopt_clusters.read.slurm.devices import ANY
-from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
+from fairopt_clusters.read.work import TASKS, NothingAsked, Work, arguments_of_work
 
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
@@ -156,10 +156,11 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             raise without_jobs(tree, name, bool(servers or capacity))
         if kueue.cluster_queues:
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
-            raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
+            raise NothingAsked(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         kind = "Pod" if servers or capacity is not None else "Node"
         fix += f"; the kinds that are read: {', '.join(sorted(_READ))}" * bool(others[0])
-        raise InvalidInstance("; ".join([f"{name}: there is no object of kind {kind}; {fix}", *notes.sentences()]))
+        error = NothingAsked if kind == "Pod" else InvalidInstance
+        raise error("; ".join([f"{name}: there is no object of kind {kind}; {fix}", *notes.sentences()]))
     if not servers and capacity is None and not kueue.cluster_queues and (tree is None or not tree.total()):
         asked = ", ".join(sorted(requested_by(pods, kueue) | added.unknown))
         fix += ", or give --capacity cpu=64" + f" and so on, of what pods request: {asked}" * bool(asked)
@@ -292,7 +293,7 @@ def _arguments(
         "{pod} without {which} {was} left out", *(one.name for one in without_request), number=number, which=which
     )
     if not requesting:
-        raise notes.nothing_left("there are no pods to share servers among")
+        raise NothingAsked(str(notes.nothing_left("there are no pods to share servers among")))
     allowed = _allowed(requesting, queues, Servers(kept))
     usable = np.any(allowed, axis=0)  # of servers that start pods
     if usable.any() and not usable.all():

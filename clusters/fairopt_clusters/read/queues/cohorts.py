@@ -47,6 +47,10 @@ class QueueNode(Generic[Cell]):
             return 0
         return max(0, self.quota.get(cell, 0) - self.lending[cell])
 
+    def lends(self, cell: Cell) -> bool:
+        """Whether some lending limit is in it or below it."""
+        return cell in self.lending or any(one.lends(cell) for one in self.children)
+
     def limit(self, cell: Cell) -> float:
         """What it may use at most, whatever is free above it."""
         return self.quota.get(cell, 0) + (self.borrowing.get(cell, inf) if self.parent else 0)

@@ -52,15 +52,15 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
         limit,
         weights=weights,
         priority=None if priority is None else int(number(priority, f"{place}.spec.priority", -(2.0**31))),
-        created=_seconds(part_of(item, "metadata", "creationTimestamp")),
+        created=seconds(part_of(item, "metadata", "creationTimestamp")) or 0.0,
         notes=notes,
         place=place,
     )
 
 
-def _seconds(time: Any) -> float:
-    """A time of Kubernetes in seconds since 1970, 0 where there is none."""
+def seconds(time: Any) -> float | None:
+    """A time of Kubernetes in seconds since 1970, None where there is none."""
     try:
-        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else 0.0
+        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else None
     except ValueError:
-        return 0.0
+        return None

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from fractions import Fraction
+from itertools import islice, product
+from typing import Any, NamedTuple
 
 from fairopt.io import Notes, checked, in_units, shown
-from fairopt_clusters.read.kubernetes.kueue import GROUP, ClusterQueue, Cohort, Preemption, read_kueue
-from fairopt_clusters.read.kubernetes.kueue import Workload as Submitted
+from fairopt_clusters.read.documents import objects_of
+from fairopt_clusters.read.kubernetes.additions import Additions
+from fairopt_clusters.read.kubernetes.kueue import (
+    GROUP,
+    ClusterQueue,
+    Cohort,
+    KueueObjects,
+    Preemption,
+    ResourceFlavor,
+    read_kueue,
+)
+from fairopt_clusters.read.kubernetes.kueue import Workload as Given
+from fairopt_clusters.read.kubernetes.manifests import expanded, with_manifests
+from fairopt_clusters.read.kubernetes.objects import read_pods
+from fairopt_clusters.read.kubernetes.queues import Queues, Tasks
+from fairopt_clusters.read.queues.kai import seconds
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
+
+MOST_WAYS = 256  # choices of flavors for the parts of a workload that are tried
 
 _MODELS: dict[str, type[ClusterQueue | Cohort]] = {"ClusterQueue": ClusterQueue, "Cohort": Cohort}
 
@@ -83,6 +101,87 @@ def workloads_of(objects: Mapping[str, Any], name: str) -> tuple[list[Workload],
     return [one for _, one in runs], waits, notes.sentences()
 
 
+class Submitted(NamedTuple):
+    """What is in a queue, started whole or not at all: what it may use in each choice of flavors, in Kueue's order.
+
+    Of what ``runs`` that is one. Times are in seconds, None where they are not known.
+    """
+
+    workload: Workload
+    ways: tuple[Mapping[str, float], ...]
+    runs: bool = False
+    created: float | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+def submitted_in(objects: Mapping[str, Any], name: str) -> tuple[list[Submitted], list[str]]:
+    """What Workloads, other objects with templates, and pods among objects ask for in ClusterQueues; and notes.
+
+    As in Kueue by default, the first flavors come first that the rules of the pods allow.
+    """
+    objects, notes = expanded(objects_of([(objects, "")], name), name), Notes()
+    added = Additions(objects, name)
+    objects = added.all()
+    found = with_manifests(read_kueue([(objects, name)], mixed=True), objects, name, notes, added)
+    plain = len({flavor for flavor, _ in found.nominal}) == 1
+    groups: dict[tuple[str, bool], list[Tasks]] = {}
+    pods = [pod for pod in read_pods(objects, name, mixed=True) if not pod.finished and not pod.belongs_to_server]
+    for one in Queues(found, {}, Notes(), in_units).tasks(pods):
+        if one.queue is not None and (one.is_held or not one.stop):
+            groups.setdefault((one.workload or one.name, one.is_held), []).append(one)
+    out = list[Submitted]()
+    for (of, runs), tasks in groups.items():
+        queue, known = str(tasks[0].queue), found.workloads.get(of)
+        ways = tuple(_ways(tasks, found, queue, plain))
+        if not ways:
+            notes.add("{workload} for which its queue has no flavor {was} left out", of)
+            continue
+        created = None if known is None else seconds(known.metadata.get("creationTimestamp"))
+        started = None if known is None else seconds(known.admitted_at)
+        priority = 0 if known is None else known.priority or 0
+        out.append(Submitted(Workload(queue, ways[0], priority, created or 0.0, of), ways, runs, created, started))
+    return out, notes.sentences()
+
+
+def ways_of(needs: Mapping[str, float], found: KueueObjects, queue: str) -> Iterator[dict[str, float]]:
+    """What a workload that needs amounts uses by flavor and resource, for each flavor of its queue that has all."""
+    plain = len({flavor for flavor, _ in found.nominal}) == 1
+    for group in found.cluster_queues[queue].groups:
+        for flavor in group.flavors if needs.keys() <= group.covered else ():
+            yield {(name if plain else f"{flavor.name}:{name}"): amount for name, amount in needs.items()}
+
+
+def _ways(tasks: Sequence[Tasks], found: KueueObjects, queue: str, plain: bool) -> Iterator[dict[str, float]]:
+    """What tasks use by flavor and resource, for each choice of flavors that rules of pods and taints allow."""
+    choices, covers = list[list[dict[str, float]]](), found.cluster_queues[queue].covers
+    if not tasks[0].is_held and not all(covers(name) for one in tasks for name in one.spec.request):
+        return
+    for one in tasks:
+        for group in found.cluster_queues[queue].groups:
+            names = [name for name in sorted(group.covered) if one.spec.requests(name)]
+            needs = {name: in_units(one.spec.requests(name) * Fraction(one.count), name) for name in names}
+            flavors = [of.name for of in group.flavors if {*names} <= {quota.name for quota in of.resources}]
+            held = {(one.assigned or {}).get(name) for name in names} & {*flavors}
+            able = [of for of in flavors if (of in held if held else _takes(found.flavors.get(of), one))]
+            if names:
+                choices.append([{(n if plain else f"{of}:{n}"): amount for n, amount in needs.items()} for of in able])
+    for parts in islice(product(*choices), MOST_WAYS):
+        uses = dict[str, float]()
+        for cell, amount in (entry for part in parts for entry in part.items()):
+            uses[cell] = uses.get(cell, 0.0) + amount
+        yield uses
+
+
+def _takes(flavor: ResourceFlavor | None, tasks: Tasks) -> bool:
+    """Whether tasks may run on servers of a flavor, by its taints and by labels that both name."""
+    if flavor is None:
+        return True
+    wanted = tasks.spec.nodeSelector
+    labels = all(wanted.get(key, value) == value for key, value in flavor.node_labels.items())
+    return labels and tasks.spec.tolerates(flavor.taints, flavor.tolerations)
+
+
 def _rules(given: Preemption) -> dict[str, str]:
     """On whom a queue may preempt."""
     notes = {"reclaimWithinCohort": given.reclaimWithinCohort, "withinClusterQueue": given.withinClusterQueue}
@@ -93,7 +192,7 @@ def _rules(given: Preemption) -> dict[str, str]:
     return notes
 
 
-def _uses(one: Submitted, queue: ClusterQueue, plain: bool) -> dict[str, float] | None:
+def _uses(one: Given, queue: ClusterQueue, plain: bool) -> dict[str, float] | None:
     """What a Workload uses, or asks for, of the quotas of its queue; None if that is not known."""
     flavors = {name: [of.name for of in group.flavors] for group in queue.groups for name in sorted(group.covered)}
     done, out = {of.name: of.count for of in one.reclaimable}, dict[str, float]()

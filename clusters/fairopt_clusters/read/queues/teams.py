@@ -171,7 +171,7 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
     able = fitting(demands, capacities, may)
     work = Users(demands, most, able, members_of(labels.values()), names, capacities * counts[:, None])
-    of_owed, _ = guarantees_of(owed, work, values["users"])
+    of_owed, *_ = guarantees_of(owed, work, values["users"])
     guarantees = {**_by_name(values, "guarantees"), **of_owed}
     limits = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits

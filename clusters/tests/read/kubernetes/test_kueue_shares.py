@@ -310,3 +310,28 @@ def test_quotas_of_pods_count_pods(policy):
     del nodes[0]["status"]["allocatable"]["pods"]
     instance, _ = shared(*queues, flavor("all"), *jobs, nodes=nodes)
     assert "pods" not in instance.resources and said(instance, "quotas of pods are left out: servers do not say")
+
+
+@pytest.mark.parametrize("policy", [None, Kueue()])
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_cohort_owns_of_one_flavor_is_not_paid_in_another(policy, whole):
+    """North owns 5 of 8 reserved cores and south 3; both want 8 of them, and north has 12 of the spot cores too."""
+    objects = [
+        cells("top", kind="Cohort", spot=[12]),
+        cells("north", kind="Cohort", parent="top", res=[5]),
+        cells("south", kind="Cohort", parent="top", res=[3]),
+        cells("n", "north", res=[0], spot=[0]),
+        cells("s", "south", res=[0], spot=[0]),
+        flavor("res", size="res"),
+        flavor("spot", size="spot"),
+        waiting("n", 8, spec(1, nodeSelector={"size": "res"})),
+        waiting("s", 8, spec(1, nodeSelector={"size": "res"})),
+    ]
+    if whole:
+        objects.append(workload("n", "more", "main", (12, spec(1, nodeSelector={"size": "spot"}))))
+    instance, answer = shared(*objects, nodes=[node("r", 8, size="res"), node("o", 12, size="spot")], policy=policy)
+    res = instance.servers.index("r") if whole else 0
+    on_res = answer.tasks_by_server[:, res]
+    by_team = {name: float(on_res[rows].sum()) for name, rows in instance.teams.names.items() if name in "ns"}
+    assert by_team == pytest.approx({"n": 5, "s": 3})
+    assert units(answer, "cpu") == pytest.approx({"n": 5 + 12 * whole, "s": 3})

@@ -1,0 +1,365 @@
+"""Quotas from whole tasks: amounts by team, resource and type of server, rounded; the table, and new ClusterQueues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.runtime import Float, first_of, visible
+from fairopt_clusters.quotas.changes import changes_of
+from fairopt_clusters.quotas.cluster_queues import InputQueues, new_queues
+from fairopt_clusters.quotas.gangs import Gang
+from fairopt_clusters.quotas.gpu_types import GpuTypes
+from fairopt_clusters.quotas.quota import Quota, step_of, steps_in_words, to_csv
+from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, QuotaChanges, Quotas, QuotaSource, described
+from fairopt_clusters.quotas.teams import Teams, idled, limits_in_all, of_all
+from fairopt_clusters.quotas.work import Work
+from fairopt_clusters.read.amounts import matching
+from fairopt_clusters.read.kubernetes.objects import PodSpec
+from fairopt_clusters.read.slurm.devices import is_slice
+
+MOST_CHOICES = 10_000  # of flavors for the parts of a gang
+NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
+IDLE = "these limits idle now what could be used: "
+COHORT = "all"  # of new ClusterQueues
+Places = Mapping[str, NDArray[np.bool_]]  # the servers of each flavor
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an input says beside its tasks; what is not known is None."""
+
+    queues: InputQueues = field(default_factory=InputQueues)
+    api_version: str | None = None
+    resource_quotas: Sequence[Mapping[str, Any]] | None = None
+    limits: Sequence[Quota] | None = None  # of accounts of Slurm
+    cluster: str = ""  # of Slurm
+    gangs: Sequence[Gang] = ()
+    work: Work = field(default_factory=Work)  # in ClusterQueues
+    fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
+    left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)  # by team
+
+
+class Amounts:
+    """What whole tasks of teams use, as a table by type of server. Subclasses are other formats."""
+
+    format = "csv"
+    whole_cores = False
+    is_cap = False  # whether what is written stops tasks that are beyond it
+
+    def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
+        self.teams, self.given = teams, given
+        self.now = teams if now is None else now  # with what they ask for now
+        self.gpus = teams.gpus if teams.gpus is not None and self._counts_types(teams.gpus) else None
+
+    # -- what formats differ in -----------------------------------------------------------------------------------
+
+    def _counts_types(self, gpus: GpuTypes) -> bool:
+        """Whether quotas of GPUs are by type: where several resources count GPUs."""
+        return gpus.are_resources
+
+    def _places(self, team: str, resource: str) -> Places:
+        """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
+        teams, everywhere = self.teams, np.ones(len(self.teams.servers.servers), dtype=np.bool_)
+        if not teams.types:
+            return {"": everywhere}
+        has = teams.servers.capacities[:, teams.servers.resource_index(resource)] > 0
+        types = np.array(teams.types, dtype=object)
+        found = {name: types == name for name in dict.fromkeys(teams.types) if (has & (types == name)).any()}
+        return found or {"": everywhere}
+
+    def _of_resource(
+        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
+    ) -> list[float]:
+        """Amounts of a resource by team and flavor; further ones are of tasks without a quota."""
+        i = self.teams.servers.resource_index(resource)
+        return [float(self.teams.used[t, places[t][flavor], i].sum()) for t, flavor in keys]
+
+    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+        """The quota of a team, None if it gets none."""
+        return Quota(self.teams.names[t], resource, flavor, amount, self.teams.unit[resource])
+
+    def _raised(self, units: Float, capacity: Float | np.float64) -> Float:
+        """Units of GPUs with what is left over, if that is in quotas too."""
+        return units
+
+    def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        """The rows that are written; notes are added."""
+        return rows
+
+    def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
+        """The quotas as text below comments, and notes."""
+        return to_csv(rows), []
+
+    def _idle(self, rows: Sequence[Quota]) -> list[str]:
+        """What limits leave idle now, in words."""
+        return idled(self.now, limits_in_all(rows))
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def quotas(self, source: QuotaSource) -> Quotas:
+        """The quotas with their text, which contains the notes as comments."""
+        rows, notes = self._rows()
+        notes = [*self.teams.whole.notes, *self._too_large(rows), *notes]
+        if self.is_cap and (idle := self._idle(rows)):
+            notes.insert(0, f"{IDLE}{', '.join(idle)}")
+        text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
+        return Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
+
+    def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
+        """New quotas beside present ones and what is held."""
+        others, owed_alone = self._names_others, isinstance(self, NewQueues)
+        return changes_of(self.teams, rows, present, self.gpus, self._held_on, others, owed_alone)
+
+    @property
+    def _names_others(self) -> bool:
+        """Whether a difference names present quotas that stay."""
+        return True
+
+    def _held_on(self, row: Quota) -> NDArray[np.bool_] | None:
+        """The servers on which what a team holds counts for a quota of a flavor."""
+        return self._places(row.team, row.resource).get(row.flavor)
+
+    def _rows(self) -> tuple[list[Quota], list[str]]:
+        """The rounded quotas, and notes."""
+        teams, servers, rows = self.teams, self.teams.servers, dict[tuple[str, str, str], Quota]()
+        typed, notes = self._of_gpu_types(self.gpus) if self.gpus else ([], [])
+        for resource in teams.resources:
+            if self.gpus and resource in self.gpus.resources:
+                continue
+            i = servers.resource_index(resource)
+            step = step_of(resource, teams.unit[resource], self.whole_cores)
+            places = [self._places(team, resource) for team in teams.names]
+            keys = [(t, flavor) for t, of_team in enumerate(places) for flavor in of_team]
+            capacity = servers.capacities[:, i]
+            room = {
+                name: float(capacity[capacity_of(name, places)].sum()) for name in dict.fromkeys(of for _, of in keys)
+            }
+            amounts = self._of_resource(resource, keys, places, room)
+            room = {"": float(capacity.sum())} | room  # also of tasks without a quota
+            flavors = [flavor for _, flavor in keys] + [""] * (len(amounts) - len(keys))
+            counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
+            for (t, flavor), count in zip(keys, counts, strict=False):
+                if (made := self._row(t, resource, flavor, float(count * step), places[t][flavor])) is not None:
+                    rows[made.key] = made
+            for t, team in enumerate(teams.names):
+                outside = teams.used[t, :, i].sum() - sum(teams.used[t, mask, i].sum() for mask in places[t].values())
+                if outside > NEAR:
+                    where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
+                    notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
+        ordered = [row for team in teams.names for row in (*rows.values(), *typed) if row.team == team]
+        without = np.flatnonzero((teams.labelling.of_user < 0) & (teams.whole.placement.sum(axis=1) > 0))
+        if len(without):
+            user, more = servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
+            notes.append(f"without a team, and so without a quota{self._above_others}: {user}{more}")
+        if {teams.labelling.names[t] for t in {*teams.labelling.of_user.tolist()} - {-1}} <= {*teams.names}:
+            notes += self._in_no_quota([*rows.values(), *self._once(typed)])
+        if teams.by is None:
+            notes.append("users have no teams, so each user has quotas")
+        ordered = self._finished(ordered, notes)
+        given = [(row.resource, row.unit) for row in ordered]
+        if given:
+            notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, self.whole_cores)}")
+        return ordered, notes
+
+    @property
+    def _above_others(self) -> str:
+        """Of whom tasks without a team may be."""
+        return ""
+
+    def _once(self, typed: list[Quota]) -> list[Quota]:
+        """The quotas of GPUs by type, each GPU in one."""
+        return typed
+
+    def _there(self, resources: Iterable[str]) -> dict[str, float]:
+        """What there is of each resource."""
+        return self.teams.there(self.gpus)
+
+    def _in_no_quota(self, rows: Sequence[Quota]) -> list[str]:
+        """How much of each resource no team's quota has."""
+        total = self._there({row.resource for row in rows})
+        left = total.copy()
+        for row in rows:
+            left[row.resource] -= row.amount
+        parts = [
+            of_all(left[name], total[name], name, unit)
+            for name, unit in {row.resource: row.unit for row in rows}.items()
+            if left[name] >= step_of(name, unit)
+        ]
+        return [f"in no quota: {', '.join(parts)}"] if parts else []
+
+    def _too_large(self, rows: Sequence[Quota]) -> list[str]:
+        """Gangs that wait and that the quotas of their teams can never admit, with what they need."""
+        of_team: dict[str, dict[str, dict[str, float]]] = {}
+        in_all = {(row.team, row.resource) for row in rows if not row.flavor}
+        for row in rows:
+            if not row.flavor or (row.team, row.resource) not in in_all:
+                of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
+                of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
+        units = {row.resource: row.unit for row in rows}
+        short = [text for gang in self.given.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
+        what = "too large for the new quotas of their teams, and started whole or not at all"
+        return [f"{what}: {first_of(short)}"] if short else []
+
+    # -- GPUs by type -----------------------------------------------------------------------------------------------
+
+    def _of_gpu_types(self, gpus: GpuTypes) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, for Slurm also in all, for Kubernetes in all alone; and notes."""
+        teams = self.teams
+        if not gpus.resources & {*teams.resources}:
+            return [], []
+        there = float(gpus.devices(teams.servers.total_capacities))
+        counting = [i for i, name in enumerate(teams.servers.resources) if name in gpus.resources]
+        units, in_all, with_limit = self._gpu_units(counting)
+        if not gpus.types or self._types_unknown:
+            devices = gpus.devices(self._raised(in_all, teams.servers.total_capacities)).tolist()
+            in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
+            rows = [Quota(team, gpus.resource, "", float(k)) for team, k in zip(teams.names, in_total, strict=False)]
+            known = self._types_unknown or "types of GPUs by server are not known, so quotas"
+            counted = ", slices too" * any(map(is_slice, gpus.typed))
+            kept = [row for row, mine in zip(rows, with_limit, strict=True) if mine]
+            return kept, [f"{known} are in total{counted}"]
+        used, chosen = gpus.used(units)
+        keys = [(t, kind) for t in range(len(units)) for kind in gpus.types]
+        room = {kind: gpus.total(kind) for kind in gpus.types}
+        of_kinds = {kind: self._raised(used[kind], np.float64(room[kind])) for kind in gpus.types}
+        amounts = [float(of_kinds[kind][t]) for t, kind in keys]
+        rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
+        counts = dict(zip(keys, rounded, strict=True))
+        rows = []
+        for t, team in enumerate(teams.names):
+            if with_limit[t]:
+                of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
+                rows += self._typed_rows(team, gpus.resource, of_team)
+        notes = [
+            "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
+            "get another type wait once its limit is reached"
+        ]
+        return rows, notes * chosen
+
+    _types_unknown = ""  # why types of GPUs are never told apart, else empty
+
+    def _gpu_units(self, counting: Sequence[int]) -> tuple[Float, Float, list[bool]]:
+        """Units by team, server and resource; by team and resource; and whether each team has a quota of GPUs."""
+        return self.teams.used, self.teams.used.sum(axis=1), [True] * len(self.teams.names)
+
+    def _typed_rows(self, team: str, resource: str, of_team: Mapping[str, float]) -> list[Quota]:
+        """The quotas of a team by type of GPU."""
+        return [Quota(team, resource, kind, k) for kind, k in of_team.items()]
+
+
+class NewQueues(Amounts):
+    """New ClusterQueues: what teams are owed as nominal quotas, below a cohort that has what is in no quota."""
+
+    format = "kueue"
+    lends = True
+
+    def _counts_types(self, gpus: GpuTypes) -> bool:
+        """Flavors are types of servers."""
+        return False
+
+    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+        return Quota(self.teams.names[t], resource, flavor, amount, self.teams.unit[resource], amount)
+
+    def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
+        teams, root = self.teams, COHORT
+        above = {team: self.teams.above.get(team, []) for team in dict.fromkeys(row.team for row in rows)}
+        while root in above or any(root in path for path in above.values()):
+            root += "-teams"
+        rest, left = list[Quota](), dict[tuple[str, str], float]()
+        for row in rows:
+            left[row.resource, row.flavor] = left.get((row.resource, row.flavor), 0.0) - row.amount
+        for resource, flavor in left if self.lends else ():
+            places = [self._places(team, resource) for team in teams.names]
+            i, step = teams.servers.resource_index(resource), step_of(resource, teams.unit[resource])
+            there = float(teams.servers.capacities[capacity_of(flavor, places), i].sum())
+            count = max(int(np.floor((there + left[resource, flavor]) / float(step) + NEAR)), 0)
+            rest.append(Quota(root, resource, flavor, float(count * step), teams.unit[resource]))
+        return new_queues(
+            [*rows, *rest],
+            self.given.api_version,
+            {team: [*path, *[root] * self.lends] for team, path in above.items()},
+            teams.weights,
+            self.given.local_queues,
+            comments,
+        )
+
+
+class NewCapped(NewQueues):
+    """New ClusterQueues for what whole tasks use now: what is in no quota is lent to nobody."""
+
+    lends = False
+
+
+def capacity_of(flavor: str, places: Sequence[Places]) -> NDArray[np.bool_]:
+    """The servers that some team's flavor has."""
+    return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
+
+
+def rounded_within(
+    amounts: Sequence[float], flavors: Sequence[str], room: Mapping[str, float], total: float, step: Fraction
+) -> list[int]:
+    """Amounts in steps: rounded up by their remainders while they fit into flavors and the total, else down."""
+    per = float(1 / step)
+    values = np.asarray(amounts, dtype=float) * per
+    near = np.rint(values)
+    exact = np.abs(values - near) <= np.maximum(NEAR, RELATIVE * values)
+    values = np.where(exact, near, values)
+    counts = np.floor(values).astype(np.int64).tolist()
+    left = {name: _whole(most * per) for name, most in room.items()}
+    for count, flavor in zip(counts, flavors, strict=True):
+        left[flavor] -= count
+    left_in_all = _whole(total * per) - sum(counts)
+    rest = values - np.floor(values)
+    for k in np.argsort(-rest.round(9), kind="stable").tolist():
+        if rest[k] > 0 and left[flavors[k]] > 0 and left_in_all > 0:
+            counts[k] += 1
+            left[flavors[k]] -= 1
+            left_in_all -= 1
+    return counts
+
+
+def _whole(value: float) -> int:
+    return int(np.floor(value * (1 + RELATIVE) + NEAR))
+
+
+def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: Mapping[str, str]) -> str:
+    """What a gang needs that the quotas of its team, by resource and flavor, do not have; empty if they have it.
+
+    Kueue takes all pods of a part from one flavor. Quotas by type of server are added up.
+    """
+    needs = {name: units for given, units in gang.units.items() if (name := matching(given, quotas)) and units > 0}
+    lacks = {name: units for name, units in needs.items() if units > sum(quotas[name].values()) * ABOVE}
+    groups: dict[tuple[str, ...], dict[str, Mapping[str, float]]] = {}  # of resources with the same flavors
+    for name in needs if gang.barred and not lacks else ():
+        groups.setdefault(tuple(quotas[name]), {})[name] = quotas[name]
+    for flavors, of_group in groups.items():
+        able = [[flavor for flavor in flavors if flavor not in barred] for barred in gang.barred]
+        if not any(_admits(gang, choice, of_group) for choice in islice(product(*able), MOST_CHOICES)):
+            short = {name for name, of in of_group.items() if needs[name] > max(of.values()) * ABOVE}
+            lacks |= {name: needs[name] for name in of_group if name in short or not short}
+    if not lacks:
+        return ""
+    parts = []
+    for name, units in lacks.items():
+        given = {flavor: amount for flavor, amount in quotas[name].items() if amount > 0}
+        there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in given.items()]
+        parts.append(f"{units:,.6g} {described(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
+    return f"{gang.name} of {gang.team} needs {' and '.join(parts)}"
+
+
+def _admits(gang: Gang, flavors: Sequence[str], quotas: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether quotas admit a gang with a flavor for each part."""
+    used: dict[tuple[str, str], float] = {}
+    for part, flavor in zip(gang.parts, flavors, strict=True):
+        for given, units in part.items():
+            if (name := matching(given, quotas)) is not None:
+                used[name, flavor] = used.get((name, flavor), 0.0) + units
+    return all(units <= quotas[name].get(flavor, 0.0) * ABOVE for (name, flavor), units in used.items() if units > 0)

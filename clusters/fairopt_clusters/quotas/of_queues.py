@@ -1,0 +1,313 @@
+"""The ClusterQueues of an input: their settings by what queues are owed, and limits of a moment on what they borrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance
+from fairopt.runtime import first_of, visible
+from fairopt_clusters.quotas.amounts import IDLE, Amounts, Input, Places, capacity_of
+from fairopt_clusters.quotas.bounded import TEAM
+from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
+from fairopt_clusters.quotas.gpu_types import GpuTypes
+from fairopt_clusters.quotas.objects import quota_of, resource_name
+from fairopt_clusters.quotas.quota import Quota, same_unit
+from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, Expected, QuotaChanges, Quotas, QuotaSource, described
+from fairopt_clusters.quotas.teams import Teams, of_all
+from fairopt_clusters.read.amounts import matching
+from fairopt_clusters.read.kubernetes.objects import PODS
+
+
+class OfQueues(Amounts):
+    """Quotas of ClusterQueues of the input."""
+
+    format = "kueue"
+    caps = False
+
+    def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
+        raw, every = given.queues.raw, teams.every and (teams.by == TEAM or not teams.names)
+        kept = [team for team in teams.names if team in raw]
+        if teams.names and not kept:
+            raise InvalidInstance(
+                f"{teams.names[0]!r} is no ClusterQueue of the input, and no other team is; give teams that are "
+                "(--users queue), or leave the ClusterQueues out for new ones"
+            )
+        self.others = [team for team in teams.names if team not in raw]
+        self.idle = [name for name in raw if name not in kept] if every else []
+        super().__init__(teams.among([*kept, *self.idle]), given)
+
+    def _changed(self, rows: Iterable[Quota]) -> Changes:
+        """The objects that change."""
+        untouched = {name for name in self.teams.servers.resources if name not in self.teams.resources}
+        weights, queues, names = {**self.teams.servers.team_weights}, self.given.queues, self.teams.names
+        options: dict[str, Any] = {"caps": self.caps, "weights": weights, "untouched": untouched}
+        return Changes(queues, names, rows if self.caps else (), kept=self.given.work.cohorts_with_larger, **options)
+
+    def objects_after(self, rows: Sequence[Quota]) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The objects that change, as they are then, by kind and name."""
+        return self._changed(rows).after
+
+    def quotas(self, source: QuotaSource) -> Quotas:
+        """The quotas with their text, and with what changes in the objects."""
+        made = super().quotas(source)
+        changes = self._changed(made.rows)
+        first = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
+        idle = sum(note.startswith(IDLE) for note in made.notes[:1])
+        made = replace(made, notes=(*made.notes[:idle], first, *made.notes[idle:]))
+        script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
+        return replace(made, changed=tuple(changes.words), _script=script)
+
+    def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
+        changes = self._changed(rows)
+        return changes.yaml([*comments, *changes.notes]), changes.notes
+
+    def _counts_types(self, gpus: GpuTypes) -> bool:
+        return False
+
+    def _places(self, team: str, resource: str) -> Places:
+        """The servers of each flavor of a ClusterQueue: as its reader has them, else of the first that has them."""
+        servers, name, out = self.teams.servers, resource_name(resource), dict[str, NDArray[np.bool_]]()
+        flavors = [one for one in self.given.queues.flavors(team, name) if one not in self._empty_flavors]
+        if (known := self.given.queues.places.get(team)) is not None:
+            return {of: np.array([server in known[of, name] for server in servers.servers]) for of in flavors}
+        free = np.ones(len(servers.servers), dtype=np.bool_)
+        for flavor in flavors:
+            mine = self._servers_of(flavor, alone=len(flavors) == 1)
+            out[flavor], free = mine & free, free & ~mine
+        return out
+
+    @cached_property
+    def _empty_flavors(self) -> list[str]:
+        """The flavors of the input without a server that counts, as of a pool that is scaled to zero."""
+        there = {*self.teams.servers.servers}
+        return sorted(name for name, servers in self.given.queues.servers.items() if not servers & there)
+
+    def _servers_of(self, flavor: str, alone: bool) -> NDArray[np.bool_]:
+        servers = self.teams.servers
+        if flavor in self.given.queues.servers:
+            return np.array([name in self.given.queues.servers[flavor] for name in servers.servers])
+        types = [name.lower() for name in servers.server_types or ()]
+        if flavor in types and not alone:
+            return np.array([name == flavor for name in types])
+        return np.full(len(servers.servers), alone)
+
+    def _held_on(self, row: Quota) -> NDArray[np.bool_] | None:
+        places = self._places(row.team, row.resource)
+        if (mask := places.get(row.flavor)) is None:  # of which it has no quota now, nor may borrow
+            return None
+        return mask | (~np.any([*places.values()], axis=0) & self._servers_of(row.flavor, alone=False))
+
+    def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
+        """New quotas beside present ones and what is held, also where there is no quota."""
+        made = super().changes(rows, present)
+        elsewhere = self._held_elsewhere(made)
+        return QuotaChanges(made.rows, (*elsewhere, *made.notes))
+
+    def _held_elsewhere(self, made: QuotaChanges) -> list[str]:
+        """What queues hold on flavors of which they have no quota at all, not even of 0."""
+        teams, shown = self.teams, dict[tuple[str, str], float]()
+        for one in made.rows:
+            if one.held is not None:
+                shown[one.team, one.resource] = shown.get((one.team, one.resource), 0.0) + one.held
+        return [
+            f"{team} holds {more:,.6g} {resource} more, on servers of flavors of which it has no quota"
+            for t, team in enumerate(teams.names if teams.held_in_all is not None else ())
+            for i, resource in enumerate(teams.servers.resources)
+            if teams.held_in_all is not None
+            and (of := shown.get((team, resource))) is not None
+            and (more := float(teams.held_in_all[t, i]) - of) > RELATIVE * max(of, 1.0)
+        ]
+
+    def _there(self, resources: Iterable[str]) -> dict[str, float]:
+        total = super()._there(resources)
+        for name in resources:
+            flavors = {flavor for flavor, of in self.given.queues.promised if of == resource_name(name)}
+            total[name] += self._left_out_of(flavors, name)
+        return total
+
+    def _left_out_of(self, flavors: Iterable[str], resource: str) -> float:
+        """What servers of some flavors have on which no pod of the queues may run."""
+        name = resource_name(resource)
+        on = {server for flavor in flavors for server in self.given.queues.servers.get(flavor, ())}
+        has = [of.get(name, Fraction(0)) for server, of in self.given.left_out.items() if server in on]
+        return quota_of("", name, "", sum(has, Fraction(0))).amount
+
+    def _of_objects(self) -> list[str]:
+        """Notes on what the objects say, whatever tasks there are."""
+        queues, servers, parts, over = self.given.queues, self.teams.servers, list[str](), list[str]()
+        what = "in no ClusterQueue of the input, and so without a quota"
+        notes = [f"{what}: {first_of(self.others)}"] * bool(self.others)
+        for (flavor, name), amount in queues.promised.items():
+            resource = matching(name, self.teams.resources)
+            if resource is None or not queues.servers.get(flavor):  # without servers, limits stay and are said
+                continue
+            unit = self.teams.unit[resource]
+            rows = [server in queues.servers[flavor] for server in servers.servers]
+            there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
+            there += self._left_out_of([flavor], resource)
+            text = of_all(amount, there, resource, unit, flavor)
+            (over if amount > there * ABOVE else parts).append(text)
+        notes += [f"nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
+        if over:
+            notes.append(f"nominal quotas promise more than there is: {', '.join(over)}")
+        if left := queues.unpromised:
+            notes.append(f"in nobody's nominal quota, so that no queue may use them: {', '.join(left)}")
+        if queues.unreached:
+            named = first_of(queues.unreached)
+            notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
+        return notes
+
+
+class Settings(OfQueues):
+    """Nominal quotas stay, borrowing limits are those of the owners, and what is owed comes back.
+
+    None of this depends on who asks for what now.
+    """
+
+    def _rows(self) -> tuple[list[Quota], list[str]]:
+        """What each queue may use by the limits of its owners, and what it is owed."""
+        queues, teams = self.given.queues, self.teams
+        kept = None if {*teams.resources} == {*teams.servers.resources} else {*map(resource_name, teams.resources)}
+        rows = [one for one in queues.most if one.team in teams.names and (kept is None or one.resource in kept)]
+        return rows, self._of_objects()
+
+    def quotas(self, source: QuotaSource) -> Quotas:
+        """The quotas with their text, and with what Kueue will then give beside what is fair."""
+        made = super().quotas(source)
+        expected, notes = self._expected()
+        return replace(made, expected=tuple(expected), notes=(*made.notes, *notes))
+
+    def _expected(self) -> tuple[list[Expected], list[str]]:
+        """What queues own, hold, ask for and get, by resource over all flavors; and where that is not what is fair."""
+        teams, work = self.teams, self.given.work
+        if not teams.servers.n_users:
+            return [], []
+        gives = work.settled(self._changed(()).after)
+        out, short = list[Expected](), list[str]()
+        most = teams.servers.per_server_demands.max(axis=1)
+        for i, name in enumerate(teams.servers.resources):
+            if name not in teams.resources:
+                continue
+            for t, team in enumerate(teams.names):
+                cells = [one for of, one in self.given.queues.owed.items() if of[:2] == (team, resource_name(name))]
+                owed = sum(same_unit(one, teams.unit[name]) for one in cells)
+                held = None if teams.held_in_all is None else float(teams.held_in_all[t, i])
+                asks, fair = float(teams.asked[t, i]), float(teams.fair[t, i])
+                one = Expected(team, name, teams.unit[name], owed, held, asks, gives.get(team, {}).get(name, 0.0), fair)
+                out.append(one)
+                if fair - one.gives > float(most[teams.members[t], i].max(initial=0.0)) * ABOVE:
+                    words = described(name, "", one.unit)
+                    waits = work.waiting_in(team)
+                    why = f", as {waits[0]} starts whole or not at all" if waits else ""
+                    short.append(f"{team} gets {one.gives:,.6g} of {fair:,.6g} {words} that are fair{why}")
+        notes = [
+            "by Kueue: what its fair sharing, which its Configuration has to turn on, gives if no job ends",
+            *[f"Kueue does not reach what is fair now: {first_of(short)}"] * bool(short),
+        ]
+        if any(RECLAIM in words for words in self._changed(()).words):
+            what = "who borrows is preempted where its owner comes back: without checkpoints that work is done again"
+            notes.append(f"{what}; --replay says what that costs")
+        return out, notes
+
+
+class LentNow(OfQueues):
+    """What whole tasks use, as limits on what queues may borrow until the next run."""
+
+    caps = is_cap = True
+
+    def _idle(self, rows: Sequence[Quota]) -> list[str]:
+        """What Kueue would use, by its own rule, without these limits and not with them."""
+        queues, teams = self.given.queues, self.teams
+        free = self.given.work.settled(Changes(queues, teams.names, caps=True).after)
+        now, out = self.given.work.settled(self._changed(rows).after), list[str]()
+        for name, there in teams.there(None).items():
+            idle = sum(of.get(name, 0.0) for of in free.values()) - sum(of.get(name, 0.0) for of in now.values())
+            out += [of_all(idle, there, name, teams.unit[name])] * (idle > (ABOVE - 1) * there)
+        return out
+
+    def _of_resource(
+        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
+    ) -> list[float]:
+        """What teams use, with what is left that nobody uses or is owed, in proportion.
+
+        It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of
+        another shape could not start though cpu or memory is idle.
+        """
+        teams, servers = self.teams, self.teams.servers
+        amounts = super()._of_resource(resource, keys, places, room)
+        if not (teams.is_plain(resource) or resource == PODS) or self.given.queues.raw.keys() - {*teams.names}:
+            return amounts
+        i, out = servers.resource_index(resource), list(amounts)
+        for flavor, there in room.items():
+            mine = [k for k, (_, of) in enumerate(keys) if of == flavor]
+            cells = {k: (teams.names[keys[k][0]], resource_name(resource), flavor) for k in mine}
+            owed = {k: self.given.queues.owed[cell].amount for k, cell in cells.items()}
+            on = capacity_of(flavor, places)
+            demands = servers.per_server_demands[:, on, i]
+            others = float((teams.whole.placement[:, on] * demands).sum()) - sum(amounts[k] for k in mine)
+            left = there - sum(max(amounts[k], owed[k]) for k in mine) - max(others, 0.0)
+            takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
+            used = sum(amounts[k] for k in takers)
+            for k in takers if left > 0 and used > 0 else ():
+                most = self._most.get(cells[k])
+                more = amounts[k] * (1 + left / used)
+                out[k] = more if most is None else max(amounts[k], min(more, same_unit(most, teams.unit[resource])))
+        if out != amounts:
+            self._spare.append(f"{sum(out) - sum(amounts):,.6g} {described(resource, '', teams.unit[resource])}")
+        return out
+
+    def _too_large(self, rows: Sequence[Quota]) -> list[str]:
+        """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
+        written = {row.key for row in rows}
+        return super()._too_large([*rows, *(one for key, one in self._most.items() if key not in written)])
+
+    @cached_property
+    def _spare(self) -> list[str]:
+        """What is lent though nobody uses it, in words."""
+        return []
+
+    @cached_property
+    def _most(self) -> dict[tuple[str, str, str], Quota]:
+        """What queues may use by the limits of their owners alone."""
+        return {one.key: one for one in self.given.queues.most}
+
+    @cached_property
+    def _free(self) -> dict[str, list[str]]:
+        """Of what queues get no limit, by why."""
+        return {}
+
+    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+        """The limit of a queue, None where it has no task that may use it, or nobody waits for it."""
+        teams, team = self.teams, self.teams.names[t]
+        i = teams.servers.resource_index(resource)
+        why = "" if teams.waits(i, on) else "nobody waits for these, so that borrowing stays as its owners limit it"
+        if not teams.wanted(t, i, on):
+            why = "no task now for these, so that limits on borrowing stay as their owners gave them, for what is idle"
+        if why:
+            self._free.setdefault(why, []).append(f"{team} {described(resource, flavor, '')}")
+            return None
+        owed = self.given.queues.owed[team, resource_name(resource), flavor].amount
+        return Quota(team, resource, flavor, amount, teams.unit[resource], owed)
+
+    def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        notes += [f"without tasks now, so that what they are owed is lent: {first_of(self.idle)}"] * bool(self.idle)
+        if self._spare:
+            notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(self._spare)}")
+        notes += [*self._of_objects(), *(f"{why}: {first_of(names)}" for why, names in self._free.items())]
+        if waiting := self.given.queues.without_reclaim:
+            notes.append(
+                "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only as "
+                f"their jobs end: {first_of(waiting)}"
+            )
+        if self._empty_flavors:
+            named = first_of(self._empty_flavors)
+            notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")
+        notes.append("nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again")
+        return rows

@@ -1,0 +1,220 @@
+"""What a tree of branch and bound proves of tasks that are 0 or at least so many (`fairopt.solve.form.or_zero`).
+
+The two children of a node fix one free t_k at 0, and at v_k or more, so that the leaves of a tree cover all choices. A
+leaf is closed in one of three ways, none of which reads what a solver says:
+
+* its convex program was judged by the gate, whose bound holds for all choices that the leaf leaves open;
+* nothing fits: lower bounds cost more than there is at some prices of resources, or a dual ray of the program says so;
+* for leximin, at prices p >= 0 of resources, no tasks exceed a level of the answer and keep those below it.
+
+The last is needed since relaxations know nothing of how many users must have 0: of 12 A for three cars with 0 or at
+least 6 they make 4, 4 and 4. With r_1 <= ... <= r_n the levels to be reached, those of the answer up to one of them that
+is exceeded by `RISE`, and K_j(r) the least cost at prices p of the tasks with which user j reaches r,
+
+    min over permutations s of  sum_j K_j(r_s(j))  >  p'C      (an assignment problem)
+
+says that they cannot be reached. Levels are sorted, so that this holds whoever has them. It is exact for one resource,
+where 1,000 cars at a charger are proved without a branch.
+
+Floats: costs are compared with `ROUNDING` of them added to the capacity, far below what `RISE` adds. Levels that differ
+by less than `NOISE` count as one. An answer is judged as it is, without repair: a task count between 0 and v_k breaks a
+constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fairopt.blocks.model import Point
+from fairopt.proof.conic import cannot_hold
+from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.lazy import optimize
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING
+from fairopt.solve.form.or_zero import Choices
+from fairopt.solve.form.program import ConeModel, Program
+
+RISE = 0.5 * GAP_TOLERANCE  # of a level: less is not looked for
+ENOUGH = 0.8 * GAP_TOLERANCE  # a loss below which a node is closed
+
+
+class Judged(Protocol):
+    """An answer of the gate (`JudgedPoint`)."""
+
+    tasks: Float
+    gap: float
+
+
+@dataclass
+class Node:
+    """What is ``fixed`` (1, 0, or -1 for free), and what is proved of it.
+
+    ``judged`` is a program with no more fixed, and its answer; ``split`` the choice that the children, ``none`` and
+    ``runs``, fix. ``unbeaten`` are sorted levels that no tasks of it exceed, and ``impossible`` is it if nothing fits.
+    """
+
+    fixed: Indices
+    judged: tuple[Program, Judged] | None = None
+    looser: Indices | None = None  # what is fixed in the program that was judged
+    split: int = -1
+    none: Node | None = None
+    runs: Node | None = None
+    unbeaten: Float | None = None
+    impossible: bool = False
+
+
+def point_of(choices: Choices, table: Float) -> Point:
+    """Tasks by user and server as a point of the root."""
+    return choices.root.point(choices.root.gather(table))
+
+
+def levels_at(choices: Choices, table: Float) -> Float:
+    """The shares per weight in increasing order."""
+    share, point = choices.share, point_of(choices, table)
+    return np.sort(point.share(share) / point.weights_of(share))
+
+
+def cannot_run(program: Program) -> bool:
+    """Whether it is proved that no tasks meet the conditions of a node."""
+    if (program.low > program.most * (1 + NOISE)).any():
+        return True
+    for price in _prices(program):
+        least = program.pairs.min(np.where(program.zero_pairs, np.inf, program.pairs.loads.T @ price))
+        if float((program.low * np.where(program.low > 0, least, 0.0)).sum()) > _total(program, price) * (1 + NOISE):
+            return True
+    # bounds on tasks of one pool fit if their load does
+    return bool(program.rest or not program.single) and cannot_hold(ConeModel(program).all_constraints)
+
+
+def _prices(program: Program) -> Iterator[Float]:
+    """Prices by row of `Pairs.loads`: of each resource by its capacity on all servers, and of all resources."""
+    capacity = program.whole_capacities
+    total = capacity.sum(axis=0)
+    part = np.divide(capacity, total, out=np.zeros(capacity.shape), where=total > 0)
+    scarce = np.flatnonzero((program.usable > 0) & (total > 0))
+    for i in scarce:
+        price = np.zeros(part.shape)
+        price[:, i] = part[:, i]
+        yield price.ravel()
+    if len(scarce) > 1:
+        yield np.where(program.usable > 0, part, 0.0).ravel()
+
+
+def _total(program: Program, price: Float) -> float:
+    """What all that may be used costs, with rounding."""
+    return float(price @ program.usable_rows) * (1 + ROUNDING)
+
+
+def better(choices: Choices, fixed: Indices, levels: Float) -> Bool | None:
+    """Which choices run where the lowest level of leximin might be exceeded while those below are kept; None if none
+    can be.
+    """
+    program = choices.program(fixed)
+    for k in np.flatnonzero(np.append(levels[1:] > levels[:-1] * (1 + NOISE), True)):  # the last of equal levels
+        wanted = np.where(np.arange(len(levels)) < k, levels, max(levels[k] * (1 + RISE), np.finfo(float).tiny))
+        runs = None
+        for price in _prices(program):
+            runs = _cheapest(choices, program, fixed, price, wanted)
+            if runs is None:
+                break
+        if runs is not None:
+            return runs
+    return None
+
+
+def _cheapest(choices: Choices, program: Program, fixed: Indices, price: Float, wanted: Float) -> Bool | None:
+    """Which choices run where levels, given in increasing order, are reached at the least cost; None if that is more
+    than all that may be used costs.
+    """
+    pairs, n = program.pairs, program.instance.n_users
+    cost = np.where(program.zero_pairs, np.inf, pairs.loads.T @ price)
+    worth = pairs.of(choices.share.coefficients(program.instance)) / program.instance.weights[pairs.user]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_level = pairs.min(np.where(worth > 0, cost / worth, np.inf))
+        most = program.most * -pairs.min(-worth)
+    cheapest, user = pairs.min(cost), np.searchsorted(program.active, choices.user)
+    floor, start = np.where(program.low > 0, program.low * cheapest, 0.0), np.zeros(n)
+    if choices.by_server:
+        place = pairs.index(user, np.maximum(choices.server, 0))
+        least = np.zeros(len(pairs))
+        least[place[choices.server >= 0]] = choices.least[choices.server >= 0]
+        start = pairs.min(np.where(program.zero_pairs, np.inf, least * cost))
+        runs = (fixed == 1) & (choices.server >= 0)
+        floor = np.maximum(floor, np.bincount(user[runs], (least * cost)[place[runs]], n))
+    own = choices.server < 0
+    start[user[own]] = np.maximum(start[user[own]], choices.least[own] * cheapest[user[own]])
+    with np.errstate(invalid="ignore"):
+        costs = np.maximum(np.maximum(floor, start)[:, None], per_level[:, None] * wanted)
+    costs[wanted > (most * (1 + NOISE))[:, None]] = np.inf
+    costs[:, wanted <= 0] = floor[:, None]
+    try:
+        of_user, rank = optimize.linear_sum_assignment(costs)
+    except ValueError:  # levels that too few users can have
+        return None
+    if float(costs[of_user, rank].sum()) > _total(program, price):
+        return None
+    above = np.zeros(n, dtype=bool)
+    above[of_user] = wanted[rank] > 0
+    return (above[user] | (fixed == 1)) & (fixed != 0)
+
+
+def written(root: Node) -> list[int]:
+    """The tree in files: the choice that each node splits, -1 for leaves; first a node, then those below it."""
+    out, stack = list[int](), [root]
+    while stack:
+        node = stack.pop()
+        out.append(node.split)
+        stack += [child for child in (node.runs, node.none) if child is not None]
+    return out
+
+
+def losses(choices: Choices, root: Node, table: Float) -> float:
+    """What tasks lose at most against all choices: of the objective, or of a level of leximin."""
+    worst, point = 0.0, point_of(choices, table)
+    levels = levels_at(choices, table) if choices.objective.term.is_order else None
+    stack = [(root, np.full(len(choices), -1))]
+    while stack:
+        node, fixed = stack.pop()
+        if node.split < 0:
+            worst = max(worst, loss(choices, node, fixed, point, levels))
+            continue
+        if node.none is None or node.runs is None or fixed[node.split] >= 0:
+            return np.inf
+        for child, runs in ((node.none, False), (node.runs, True)):
+            stack.append((child, choices.decided(fixed, node.split, runs)))
+    return worst
+
+
+def loss(choices: Choices, node: Node, fixed: Indices, point: Point, levels: Float | None) -> float:
+    """What a point loses at most against the choices of a leaf."""
+    if not np.array_equal(node.fixed, fixed):
+        return np.inf
+    if node.impossible:
+        return 0.0
+    if levels is not None and node.unbeaten is not None and (lost := _lost(node.unbeaten, levels, RISE / 2)) <= ENOUGH:
+        return lost
+    if node.judged is None or node.looser is None or not ((node.looser < 0) | (node.looser == fixed)).all():
+        return np.inf
+    program, answer = node.judged
+    own = choices.constraints(node.looser)
+    if program.given is not choices.instance or program.constraints[: len(own)] != own:
+        return np.inf
+    best = program.expand(answer.tasks)
+    if levels is None:
+        with np.errstate(all="ignore"):
+            lost = choices.objective.loss(point_of(choices, best), answer.gap, point)
+        return float(min(max(lost, 0.0), 1.0)) if lost == lost else np.inf
+    return _lost(levels_at(choices, best), levels, answer.gap)
+
+
+def _lost(best: Float, levels: Float, gap: float) -> float:
+    """The largest part of a level of leximin that is lost, up to the first that is above the best."""
+    lost = 0.0
+    for bound, level in zip(best * (1 + 2 * gap) if gap < np.inf else np.full(len(best), np.inf), levels, strict=True):
+        if bound < level * (1 - NOISE):
+            break
+        lost = max(lost, 1.0 - level / bound if bound > 0 else 0.0)
+    return lost

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairopt.blocks.base import (
+    MOST,
     Block,
     PerUser,
     blocks_within,
@@ -299,13 +300,21 @@ class MinTasks(TaskBound):
 
     def __post_init__(self) -> None:
         given: Any = self.tasks
+        rows = isinstance(given, (list, tuple, np.ndarray)) and any(np.ndim(row) for row in given)
         if not isinstance(self.or_zero, (bool, np.bool_)):
             raise InvalidBlock(f"or_zero of MinTasks is {brief(self.or_zero)}; give True or False")
         object.__setattr__(self, "or_zero", bool(self.or_zero))
-        if self.or_zero and not isinstance(given, Mapping) and np.ndim(given) == 2:  # by user and server
-            given = tuple(per_user_parameter(row, f"row {j + 1} of MinTasks") for j, row in enumerate(given))
-            if len({*map(len, given)}) > 1:
-                raise InvalidBlock("MinTasks has rows of different lengths; give one number for each server in each")
+        if self.or_zero and rows:  # by user and server
+            try:
+                table = np.array(given, dtype=float)
+            except (TypeError, ValueError):
+                raise InvalidBlock("MinTasks has rows of different lengths, or text; give a number for each server") from None
+            for j, s in np.argwhere(~((table >= 0) & (table <= MOST)))[:1].tolist():
+                raise InvalidBlock(
+                    f"MinTasks holds {table[j, s]} for user number {j + 1} on server number {s + 1}; give numbers from "
+                    f"0 to {MOST:g}"
+                )
+            given = tuple(map(tuple, table.tolist()))
         else:
             given = per_user_parameter(given, "MinTasks")
         object.__setattr__(self, "tasks", given)

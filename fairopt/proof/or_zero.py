@@ -136,7 +136,8 @@ def _cheapest(choices: Choices, program: Program, fixed: Indices, price: Float, 
         per_level = pairs.min(np.where(worth > 0, cost / worth, np.inf))
         most = program.most * -pairs.min(-worth)
     cheapest, user = pairs.min(cost), np.searchsorted(program.active, choices.user)
-    floor, start = np.where(program.low > 0, program.low * cheapest, 0.0), np.zeros(n)
+    with np.errstate(invalid="ignore"):
+        floor, start = np.where(program.low > 0, program.low * cheapest, 0.0), np.zeros(n)
     if choices.by_server:
         place = pairs.index(user, np.maximum(choices.server, 0))
         least = np.zeros(len(pairs))

@@ -50,7 +50,7 @@ def allocate(
     verbose: bool = False,
 ) -> Allocation:
     """The certified answer of a policy with ``MinTasks(..., or_zero=True)``; see `Policy.allocate`."""
-    clock = begin(time_limit)
+    clock = begin(time_limit, needs_cvxpy=not isinstance(instance, Instance) or instance.n_servers > 1)
     settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
     search = Search(policy, instance, settings)
     return clock.run(search.run, search.answer)
@@ -106,18 +106,25 @@ class Search:
                 node = None
         return self.answer()
 
-    def replay(self, tree: list[int]) -> None:
-        """Split nodes as a saved tree, for which the answer is known, and prove its leaves anew."""
+    def proved(self, table: Float, tree: list[int]) -> Allocation:
+        """Tasks that were found before, with the leaves of their tree proved anew."""
+        choices = self.choices
+        if not choices.root.empty:
+            self.table = table
+            self.levels = levels_at(choices, table) if self.is_order else None
+        self.seen.add(choices.in_order(choices.amounts(table) > 0).tobytes())
         stack = [self.root]
         for k in tree:
             node = stack.pop()
             if k < 0:
-                if not node.impossible:
-                    self._bound(node)
+                self._bound(node)
                 continue
-            children = [Node(self.choices.decided(node.fixed, k, runs)) for runs in (False, True)]
-            node.split, (node.none, node.runs) = k, children
-            stack += reversed(children)
+            node.none, node.runs = (Node(choices.decided(node.fixed, k, runs)) for runs in (False, True))
+            node.split = k
+            stack += [node.runs, node.none]
+        return gate.of_branches(
+            self.policy, choices, self.root, table, self.settings.clock.begun, note=ties(choices, table)
+        )
 
     def answer(self) -> Allocation:
         """The answer so far; `NotCertified` if the bound is not reached."""
@@ -201,14 +208,17 @@ class Search:
                 return
             if not self._try(runs):
                 break
-        if (node.fixed == 1).any() and cannot_run(choices.program(node.fixed)):
+        is_root = node is self.root
+        if not is_root and cannot_run(choices.program(node.fixed)):
             node.impossible = True
             return
-        solved = self._solve(node.fixed, node is self.root)
+        solved = self._solve(node.fixed, is_root)
         if solved is None:
-            node.impossible = cannot_run(choices.program(node.fixed))
-        elif solved[1].ok or node.judged is None:
+            return
+        if solved[1].ok or node.judged is None:
             node.judged, node.looser = solved, node.fixed
+            if not self._closed(node):
+                self._try(self._rounded(node))
 
     def _split_at(self, node: Node) -> int | None:
         """The choice at which to split; None if the node is solved, or all is fixed."""
@@ -226,6 +236,24 @@ class Search:
                 return None
         same = np.flatnonzero(free & (choices.alike == choices.alike[int(np.argmax(np.where(free, between, -1.0)))]))
         return int(same[min(int(np.minimum(part[same], 1.0).sum() + NOISE), len(same) - 1)])
+
+    def _rounded(self, node: Node) -> Bool:
+        """The choice that lets run what is nearest to v_k or above in a relaxation, as long as it fits."""
+        assert node.judged is not None
+        program, answer = node.judged
+        part = self.choices.amounts(program.expand(answer.tasks)) / self.choices.least
+        order = np.argsort(np.where(node.fixed < 0, -part, np.inf), kind="stable")[: int((node.fixed < 0).sum())]
+        order, runs = order[part[order] > 0], node.fixed == 1
+
+        def first(k: int) -> Bool:
+            return runs | np.isin(np.arange(len(runs)), order[:k])
+
+        most, least = len(order), 0  # bisection: at least the first
+        while least < most:
+            k = (least + most + 1) // 2
+            fits = not cannot_run(self.choices.program(self.choices.in_order(first(k))))
+            least, most = (k, most) if fits else (least, k - 1)
+        return first(least)
 
     def _solve(self, fixed: Indices, is_root: bool = False) -> tuple[Program, gate.JudgedPoint] | None:
         """The convex program of a node and its answer; None if it is infeasible."""

@@ -27,7 +27,10 @@ from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.program import Program
 
-DEFINED_AT_0 = "give Leximin, MaxMin, OrderedWeighted, Total or a sum of these, which are defined where users have 0"
+DEFINED_AT_0 = (
+    "give Leximin, MaxMin, OrderedWeighted or Total of shares of single users, or a sum of these, which are defined where "
+    "users have 0"
+)
 
 
 def searched(constraints: Sequence[Constraint]) -> list[MinTasks]:

@@ -114,10 +114,13 @@ class Choices:
 
     def constraints(self, fixed: Indices) -> tuple[Constraint, ...]:
         """The constraints of a node."""
-        users, runs, none = self.instance.users, fixed == 1, fixed == 0
-        own = self.server < 0
+        users, runs, none, own = self.instance.users, fixed == 1, fixed == 0, self.server < 0
         low = {users[self.user[k]]: float(self.least[k]) for k in np.flatnonzero(runs & own)}
-        high = {users[self.user[k]]: 0.0 for k in np.flatnonzero(none & own)}
+        closed = np.zeros(self.instance.eligible.shape, dtype=bool)
+        closed[self.user[none & own]] = True
+        closed[self.user[none & ~own], self.server[none & ~own]] = True
+        # of whom nothing is open has a bound of 0, of which methods know that it leaves no share
+        high = {users[j]: 0.0 for j in np.flatnonzero((closed | ~self.instance.eligible).all(axis=1))}
         pairs = [
             (users[self.user[k]], int(self.server[k]), float(self.least[k] * runs[k]))
             for k in np.flatnonzero((runs | none) & ~own)

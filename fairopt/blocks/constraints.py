@@ -308,7 +308,8 @@ class MinTasks(TaskBound):
             try:
                 table = np.array(given, dtype=float)
             except (TypeError, ValueError):
-                raise InvalidBlock("MinTasks has rows of different lengths, or text; give a number for each server") from None
+                fault = "MinTasks has rows of different lengths, or text; give a number for each server"
+                raise InvalidBlock(fault) from None
             for j, s in np.argwhere(~((table >= 0) & (table <= MOST)))[:1].tolist():
                 raise InvalidBlock(
                     f"MinTasks holds {table[j, s]} for user number {j + 1} on server number {s + 1}; give numbers from "

@@ -8,13 +8,13 @@ leaf is closed in one of three ways, none of which reads what a solver says:
 * for leximin, at prices p >= 0 of resources, no tasks exceed a level of the answer and keep those below it.
 
 The last is needed since relaxations know nothing of how many users must have 0: of 12 A for three cars with 0 or at
-least 6 they make 4, 4 and 4. With r_1 <= ... <= r_n the levels to be reached, those of the answer up to one of them that
-is exceeded by `RISE`, and K_j(r) the least cost at prices p of the tasks with which user j reaches r,
+least 6 they make 4, 4 and 4. Let r_1 <= ... <= r_n be levels to be reached: those of the answer below one that is to be
+exceeded by `RISE`, and that one from there on. With K_j(r) the least cost at prices p of tasks at which user j reaches
+r, they cannot be reached if
 
-    min over permutations s of  sum_j K_j(r_s(j))  >  p'C      (an assignment problem)
+    min over permutations s of  sum_j K_j(r_s(j))  >  p'C      (an assignment problem; Proposition 7.20).
 
-says that they cannot be reached. Levels are sorted, so that this holds whoever has them. It is exact for one resource,
-where 1,000 cars at a charger are proved without a branch.
+Levels are sorted, so that this holds whoever has them. For one resource it is exact.
 
 Floats: costs are compared with `ROUNDING` of them added to the capacity, far below what `RISE` adds. Levels that differ
 by less than `NOISE` count as one. An answer is judged as it is, without repair: a task count between 0 and v_k breaks a

@@ -2,13 +2,15 @@
 
     max f(x)   subject to   t_k = 0 or t_k >= v_k  for each k,   and convex constraints.
 
-A node fixes some t_k at 0 and others at v_k or more, and leaves the rest free at ``t_k >= 0``: a convex program, which any
-method of the table solves and the gate judges (`fairopt.proof.or_zero` says what closes a node). First a dive for an
-answer, which lets run what is nearest to v_k; then the node with the best bound is next, and splits at the free t_k that
-is farthest from both 0 and v_k. Of users alike it is the one up to whom as many run as the relaxation has in sum.
+A node fixes some t_k at 0 and others at v_k or more, and leaves the rest free at ``t_k >= 0``: a convex program, which
+any method of the table solves and the gate judges (`fairopt.proof.or_zero` says what closes a node). Answers are the
+best tasks of choices: of one that rounds the relaxation of each node, and for leximin of one by the assignment that
+does not close it. On one resource such steps alone end at the optimum, and nothing is left to branch on. The node with
+the best bound is next, and splits at the free t_k that is farthest from both 0 and v_k; of users alike it is the one up
+to whom as many run as the relaxation has in sum. Until there is an answer, the search goes down where t_k >= v_k.
 
-For leximin the assignment that fails to close a node says who might run instead; that choice is solved as well. On one
-resource such steps alone end at the optimum, and there is nothing to branch on.
+Why not a mixed-integer program: its solver leaves no proof that can be checked, and its rows ``v b <= t <= M b`` with
+binaries b have the same relaxation.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.shares import coefficients_cached
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
 from fairopt.proof import gate
@@ -50,7 +52,7 @@ def allocate(
     verbose: bool = False,
 ) -> Allocation:
     """The certified answer of a policy with ``MinTasks(..., or_zero=True)``; see `Policy.allocate`."""
-    clock = begin(time_limit, needs_cvxpy=not isinstance(instance, Instance) or instance.n_servers > 1)
+    clock = begin(time_limit, needs_cvxpy=getattr(instance, "n_servers", 1) > 1)
     settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
     search = Search(policy, instance, settings)
     return clock.run(search.run, search.answer)

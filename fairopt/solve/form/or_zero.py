@@ -4,9 +4,9 @@ With bounds v_k > 0 of ``MinTasks(v, or_zero=True)`` on the tasks t_k of a user,
 
     max f(x)   subject to   t_k = 0 or t_k >= v_k  for each k,   and convex constraints.
 
-Some t_k fixed at 0, others at v_k or more, and the rest left free at ``t_k >= 0``, is a convex `Program`: a node of branch
-and bound. Users who differ in nothing can be exchanged, so that of these only the first may run tasks while others have
-0: what is decided for one is decided for those before or after it (`decided`). Without, 10 of 20 equal cars at a charger
+Some t_k fixed at 0, others at v_k or more, and the rest left free at ``t_k >= 0``, are a convex `Program`: a node of
+branch and bound. Users who differ in nothing can be exchanged, so that of these the first run tasks if not all do: what
+is decided for one is decided for those before or after it (`Choices.decided`). Else 10 of 20 equal cars at a charger
 would be 184,756 choices.
 """
 
@@ -28,8 +28,8 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.program import Program
 
 DEFINED_AT_0 = (
-    "give Leximin, MaxMin, OrderedWeighted or Total of shares of single users, or a sum of these, which are defined where "
-    "users have 0"
+    "give Leximin, MaxMin, OrderedWeighted or Total of shares of single users, or a sum of these, which are defined "
+    "where users have 0"
 )
 
 

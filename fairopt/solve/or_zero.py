@@ -203,13 +203,8 @@ class Search:
         """Close a node, or bound it by its convex program."""
         choices = self.choices
         tell("branch and bound", self.solved)
-        while self.is_order and self.levels is not None:
-            runs = better(choices, node.fixed, self.levels)
-            if runs is None:
-                node.unbeaten = self.levels
-                return
-            if not self._try(runs):
-                break
+        if self._is_unbeaten(node):
+            return
         is_root = node is self.root
         if not is_root and cannot_run(choices.program(node.fixed)):
             node.impossible = True
@@ -219,8 +214,19 @@ class Search:
             return
         if solved[1].ok or node.judged is None:
             node.judged, node.looser = solved, node.fixed
-            if not self._closed(node):
-                self._try(self._rounded(node))
+            if not self._closed(node) and self._try(self._rounded(node)):
+                self._is_unbeaten(node)
+
+    def _is_unbeaten(self, node: Node) -> bool:
+        """Whether levels of leximin cannot be exceeded in a node; where they might be, that choice is tried."""
+        while self.is_order and self.levels is not None:
+            runs = better(self.choices, node.fixed, self.levels)
+            if runs is None:
+                node.unbeaten = self.levels
+                return True
+            if not self._try(runs):
+                break
+        return False
 
     def _split_at(self, node: Node) -> int | None:
         """The choice at which to split; None if the node is solved, or all is fixed."""

@@ -121,8 +121,9 @@ def test_tree_proves_its_answer_and_no_other(kind: str) -> None:
 
 
 def test_tree_with_a_branch_cut_off_proves_nothing() -> None:
-    rng = np.random.default_rng(5)
-    search = searched(fo.Policy(fo.Total(fo.Tasks()), [SIX]), fo.Instance(rng.uniform(0.5, 2, (6, 2)), [20, 20]))
+    rng = np.random.default_rng(0)
+    cluster = fo.Instance(rng.uniform(0.5, 2, (8, 2)), [30, 30])
+    search = searched(fo.Policy(fo.OrderedWeighted(range(8, 0, -1)), [SIX]), cluster)
     assert search.table is not None
     root = search.root
     assert root.none is not None and root.runs is not None
@@ -227,7 +228,7 @@ def test_what_needs_convexity_refuses_it_by_name() -> None:
         with pytest.raises(NotConcave, match=r"MinTasks\(6, or_zero=True\) is not convex"):
             call()
     for options in ({"exact": True}, {"integral": True}, {"integral": "rounded"}):
-        with pytest.raises(OutOfDomain, match=f"leave {[*options][0]} out"):
+        with pytest.raises(OutOfDomain, match=f"leave {next(iter(options))} out"):
             policy.allocate(CHARGER, **options)  # type: ignore[arg-type]
     with pytest.raises(OutOfDomain, match="no derivatives"):
         fo.sensitivity(policy.allocate(CHARGER))

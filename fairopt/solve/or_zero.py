@@ -29,7 +29,7 @@ from fairopt.blocks.shares import coefficients_cached
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
 from fairopt.proof import gate
-from fairopt.proof.or_zero import ENOUGH, Node, better, cannot_run, levels_at, loss, point_of
+from fairopt.proof.or_zero import ENOUGH, Node, better, cannot_run, is_impossible, levels_at, loss, point_of
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import begin
 from fairopt.runtime.progress import tell
@@ -206,8 +206,7 @@ class Search:
         if self._is_unbeaten(node):
             return
         is_root = node is self.root
-        if not is_root and cannot_run(choices.program(node.fixed)):
-            node.impossible = True
+        if not is_root and is_impossible(choices, node):
             return
         solved = self._solve(node.fixed, is_root)
         if solved is None:
@@ -220,9 +219,8 @@ class Search:
     def _is_unbeaten(self, node: Node) -> bool:
         """Whether levels of leximin cannot be exceeded in a node; where they might be, that choice is tried."""
         while self.is_order and self.levels is not None:
-            runs = better(self.choices, node.fixed, self.levels)
+            runs = better(self.choices, node, self.levels)
             if runs is None:
-                node.unbeaten = self.levels
                 return True
             if not self._try(runs):
                 break

@@ -566,7 +566,7 @@ def of_branches(
             method="empty" if program.empty else "branch and bound",
             **known,
         )
-    entry = {"kind": "branches", "tree": or_zero.written(root)}
+    entry = {"kind": "branches", "tree": [node.split for node in or_zero.nodes(root)]}
     return Allocation(choices.instance, policy, table, certificate, value, evidence=(entry,))
 
 

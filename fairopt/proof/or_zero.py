@@ -80,33 +80,11 @@ def levels_at(choices: Choices, table: Float) -> Float:
 
 def cannot_run(program: Program) -> bool:
     """Whether it is proved that no tasks meet the conditions of a node."""
-    if (program.low > program.most * (1 + NOISE)).any():
+    load = program.low @ program.instance.derived.cheapest_ratios  # as if all servers were one
+    if (program.low > program.most * (1 + NOISE)).any() or (load > program.usable * (1 + NOISE)).any():
         return True
-    for price in _prices(program):
-        least = program.pairs.min(np.where(program.zero_pairs, np.inf, program.pairs.loads.T @ price))
-        if float((program.low * np.where(program.low > 0, least, 0.0)).sum()) > _total(program, price) * (1 + NOISE):
-            return True
     # bounds on tasks of one pool fit if their load does
     return bool(program.rest or not program.single) and cannot_hold(ConeModel(program).all_constraints)
-
-
-def _prices(program: Program) -> Iterator[Float]:
-    """Prices by row of `Pairs.loads`: of each resource by its capacity on all servers, and of all resources."""
-    capacity = program.whole_capacities
-    total = capacity.sum(axis=0)
-    part = np.divide(capacity, total, out=np.zeros(capacity.shape), where=total > 0)
-    scarce = np.flatnonzero((program.usable > 0) & (total > 0))
-    for i in scarce:
-        price = np.zeros(part.shape)
-        price[:, i] = part[:, i]
-        yield price.ravel()
-    if len(scarce) > 1:
-        yield np.where(program.usable > 0, part, 0.0).ravel()
-
-
-def _total(program: Program, price: Float) -> float:
-    """What all that may be used costs, with rounding."""
-    return float(price @ program.usable_rows) * (1 + ROUNDING)
 
 
 def is_impossible(choices: Choices, node: Node) -> bool:
@@ -200,14 +178,13 @@ class _Costs:
         return (runs[self.user] | (self.fixed == 1)) & (self.fixed != 0), load
 
 
-def written(root: Node) -> list[int]:
-    """The tree in files: the choice that each node splits, -1 for leaves; first a node, then those below it."""
-    out, stack = list[int](), [root]
+def nodes(root: Node) -> Iterator[Node]:
+    """The nodes of a tree: first one, then those below it where t_k = 0, then the others."""
+    stack = [root]
     while stack:
         node = stack.pop()
-        out.append(node.split)
+        yield node
         stack += [child for child in (node.runs, node.none) if child is not None]
-    return out
 
 
 def losses(choices: Choices, root: Node, table: Float) -> float:

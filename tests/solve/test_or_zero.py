@@ -101,6 +101,17 @@ def test_bound_by_server_keeps_identical_servers_apart() -> None:
         fo.Policy(fo.Total(), [fo.MinTasks([[6]], or_zero=True)]).allocate(fo.Instance([[1]], [[4]], counts=[2]))
 
 
+def test_servers_that_are_closed_to_some_do_not_close_nodes() -> None:
+    # all of gpu is reserved, so that user1 runs on the second server only, where it needs none
+    demands = [[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 0], [1, 0]]]
+    cluster = fo.Instance(demands, [[10, 4], [10, 4]], resources=["cpu", "gpu"])
+    for least, levels in (({"user2": 9, "user3": 12}, [0, 0.5, 0.5]), ({"user2": 8, "user3": 4}, [0.3, 0.3, 0.4])):
+        policy = fo.Policy(fo.Leximin(), [fo.MinTasks(least, or_zero=True), fo.Reserve("gpu", 1)])
+        a = policy.allocate(cluster)
+        assert a.certificate.ok
+        np.testing.assert_allclose(np.sort(a.shares), levels, atol=1e-6)
+
+
 # -- proofs ------------------------------------------------------------------------------------------------------------
 
 

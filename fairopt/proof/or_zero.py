@@ -16,8 +16,8 @@ r, they cannot be reached if
 
 Levels are sorted, so that this holds whoever has them. For one resource it is exact.
 
-Floats: costs are compared with `ROUNDING` of them added to the capacity, far below what `RISE` adds. Levels that differ
-by less than `NOISE` count as one. An answer is judged as it is, without repair: a task count between 0 and v_k breaks a
+Floats: costs are compared with `ROUNDED` of it added to the capacity, far below what `RISE` adds. Levels that differ by
+less than `NOISE` count as one. An answer is judged as it is, without repair: a task count between 0 and v_k breaks a
 constraint.
 """
 
@@ -33,12 +33,13 @@ from fairopt.blocks.model import Point
 from fairopt.proof.conic import cannot_hold
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import optimize
-from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 from fairopt.solve.form.or_zero import Choices
 from fairopt.solve.form.program import ConeModel, Program
 
 RISE = 0.5 * GAP_TOLERANCE  # of a level: less is not looked for
 STEPS = 12  # of prices of resources: 30 left a sixth fewer nodes for 16 users of two resources, in as much time
+BITS_36, ROUNDED = 131073.0, 1e-10  # 2^17 + 1, and more than numbers lose that are rounded by it
 ENOUGH = 0.8 * GAP_TOLERANCE  # a loss below which a node is closed
 
 
@@ -164,12 +165,14 @@ class _Costs:
         above = wanted > 0
         costs[:, above] = np.maximum(costs[:, above], level[:, None] * wanted[above])
         costs[:, ~above] = floor[:, None]
+        with np.errstate(invalid="ignore"):  # rounded to 36 bits, so that ties do not depend on rounding
+            costs = np.where(costs < np.inf, BITS_36 * costs - (BITS_36 * costs - costs), np.inf)
         costs[wanted > self.most[:, None]] = np.inf
         try:
             of_user, rank = optimize.linear_sum_assignment(costs)
         except ValueError:  # levels that too few users can have
             return None
-        if float(costs[of_user, rank].sum()) > float(price @ program.usable_rows) * (1 + ROUNDING):
+        if float(costs[of_user, rank].sum()) > float(price @ program.usable_rows) * (1 + ROUNDED):
             return None
         runs, tasks = above[rank[np.argsort(of_user)]], np.zeros(n)
         np.divide(costs[of_user, rank], cheapest[of_user], out=tasks, where=cheapest[of_user] > 0)

@@ -186,10 +186,10 @@ class Search:
         return False
 
     def _parts(self, node: Node) -> Float:
-        """The t_k of a node's relaxation, in units of v_k."""
+        """The t_k of a node's relaxation, in units of v_k; of 9 digits, so that ties do not depend on rounding."""
         assert node.judged is not None
         program, answer = node.judged
-        return self.choices.amounts(program.expand(answer.tasks)) / self.choices.least
+        return np.round(self.choices.amounts(program.expand(answer.tasks)) / self.choices.least, 9)
 
     def _split_at(self, node: Node) -> int | None:
         """The choice at which to split; None if the node is solved, or all is fixed."""

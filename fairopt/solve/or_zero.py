@@ -138,12 +138,14 @@ class Search:
             return made
         what = ", of a level of leximin"
         if not self.is_order:
-            bound = made.objective / (1.0 - c.gap) if c.gap < 1.0 else np.inf
+            left = (one for one in nodes(self.root) if one.split < 0 and not self._closed(one))
+            known_of = [one.judged for one in left if one.judged is not None]
+            bound = max((self._score(p.expand(a.tasks))[0] * (1 + a.gap) for p, a in known_of), default=np.inf)
             what = f": the answer in .best has {made.objective:.6g}, and the optimum is at most {bound:.6g}"
         raise NotCertified(
             f"branch and bound ended after {self.solved} programs with a gap of {c.gap:.3g} (tolerance 1e-6){what}; "
-            f"violation {c.violation:.2g}, constraints {c.block_violation:.2g}. Fix: {fix}, or let fewer users have 0 "
-            f"by {block}",
+            f"violation {c.violation:.2g}, constraints {c.block_violation:.2g}. Fix: {fix}, or have fewer users "
+            f"under {block}",
             best=made,
             tried=c.tried,
         )

@@ -248,10 +248,17 @@ class Allocation:
 
     # -- prices of capacities -----------------------------------------------------------------------------------
 
+    @property
+    def _jumps(self) -> bool:
+        """Whether its value jumps as capacities change: of whole tasks, and of tasks that are 0 or at least so many."""
+        return self.certificate.whole or any(
+            getattr(block, "or_zero", False) is True for block in getattr(self.policy, "constraints", ())
+        )
+
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        prices = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
+        prices = None if self._jumps else later("fairopt.derivatives.prices:prices")(self)
         return (None, None) if prices is None else prices.times()
 
     @property
@@ -268,8 +275,8 @@ class Allocation:
         values of the method if these satisfy the optimality conditions (they then lie between the left and the right
         derivative), and None otherwise. They are also None for objectives of `OfTeam` or `Surplus`, for
         `FairnessEfficiency` if it is not concave, for a problem that was changed before `Policy.certify`, for
-        mechanisms without an objective, and for whole tasks, whose value jumps as capacities change. Policies that
-        decide bundles give the dual values of their proof.
+        mechanisms without an objective, and for whole tasks and ``MinTasks(..., or_zero=True)``, whose value jumps
+        as capacities change. Policies that decide bundles give the dual values of their proof.
 
         Examples
         --------
@@ -310,7 +317,7 @@ class Allocation:
         1.0 ('user1',) [[0.25 0.  ]]
         9.0 ('user2',) [[-0.25  1.  ]]
         """
-        return None if self.certificate.whole else later("fairopt.derivatives.prices:level_prices")(self)
+        return None if self._jumps else later("fairopt.derivatives.prices:level_prices")(self)
 
     @cached_property
     def binding_level(self) -> LevelPrices | None:

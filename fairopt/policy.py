@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Objective, objective_of
 from fairopt.blocks.base import blocks_within, brief, require_hashable
-from fairopt.blocks.constraints import Constraint, constraints_of
+from fairopt.blocks.constraints import Constraint, MinTasks, constraints_of
 from fairopt.blocks.model import Model
-from fairopt.errors import InvalidBlock, within_memory
+from fairopt.errors import InvalidBlock, OutOfDomain, within_memory
 from fairopt.instance import Instance
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp, later
@@ -191,6 +191,13 @@ class Policy:
             "verbose": verbose,
         }
         with within_memory(lambda: f"{label(self)} of {instance!r}", SMALLER):
+            if searched := [block for block in self.constraints if isinstance(block, MinTasks) and block.or_zero]:
+                if exact or integral:
+                    raise OutOfDomain(
+                        f"{searched[0]} is searched in divisible tasks and floats; leave "
+                        f"{'exact' if exact else 'integral'} out"
+                    )
+                return later("fairopt.solve.or_zero:allocate")(self, instance, **options)
             if exact:
                 if integral:
                     raise InvalidBlock(

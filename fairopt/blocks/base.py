@@ -73,7 +73,8 @@ class Block:
             default = field.default_factory() if field.default_factory is not MISSING else field.default
             if type(value) is type(default) and value == default:
                 continue
-            words.append(literal(value) if k == len(words) else f"{field.name}={literal(value)}")
+            plain = k == len(words) and not field.kw_only
+            words.append(literal(value) if plain else f"{field.name}={literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
 
 

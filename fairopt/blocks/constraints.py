@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairopt.blocks.base import (
+    MOST,
     Block,
     PerUser,
     blocks_within,
@@ -25,7 +26,7 @@ from fairopt.blocks.inline import Inline
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
-from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, nearest
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotConcave, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
@@ -258,12 +259,23 @@ def _between(values: sp.csr_array, low: Float, high: Float, labels: Sequence[str
 
 @dataclass(frozen=True, repr=False)
 class MinTasks(TaskBound):
-    """Require a minimum number of tasks.
+    """Require a minimum number of tasks, or that tasks are 0 or at least so many.
 
     Parameters
     ----------
     tasks : scalar, array-like of shape (n_users,) or dict by user
-        Lower bounds; users missing in a dict have none.
+        Lower bounds; users missing in a dict have none. With ``or_zero`` also of shape (n_users, n_servers): bounds on
+        the tasks of each user on each server.
+    or_zero : bool, default False
+        Whether 0 tasks are allowed too. Such tasks are semi-continuous: what is possible is not convex, so that
+        `Policy.allocate` searches by branch and bound, and all else that takes constraints refuses it. The objective
+        must be defined where users have 0 tasks: `Leximin`, `MaxMin`, `OrderedWeighted`, `Total`, or a sum of these.
+
+    Notes
+    -----
+    Of users who are alike those listed first run tasks, and the certificate's note names them. To take turns, change
+    the order of users. A gang of n tasks, which starts whole or not at all, is ``MinTasks(n, or_zero=True)`` with a
+    task limit of n.
 
     Examples
     --------
@@ -271,17 +283,92 @@ class MinTasks(TaskBound):
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
     >>> fo.Policy(fo.Total(fo.Tasks()), [fo.MinTasks({"batch": 2})]).allocate(cluster).tasks.round(6)
     array([ 2., 15.])
+
+    Three cars at a charger of 12 A, each of which takes 0 or at least 6 A:
+
+    >>> charger = fo.Instance([[1], [1], [1]], [12], users=["ann", "bob", "cleo"], resources=["ampere"])
+    >>> a = fo.Policy(fo.Leximin(), [fo.MinTasks(6, or_zero=True)]).allocate(charger)
+    >>> a.tasks
+    array([6., 6., 0.])
+    >>> print(a.certificate.note)
+    users 'ann', 'bob' and 'cleo' are alike, and 1 has 0 tasks: the last by order; change the order to take turns
     """
 
     _relaxed_by = "tasks", -1
     tasks: PerUser
+    or_zero: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tasks", per_user_parameter(self.tasks, "MinTasks"))
+        given: Any = self.tasks
+        rows = isinstance(given, (list, tuple, np.ndarray)) and any(np.ndim(row) for row in given)
+        if not isinstance(self.or_zero, (bool, np.bool_)):
+            raise InvalidBlock(f"or_zero of MinTasks is {brief(self.or_zero)}; give True or False")
+        object.__setattr__(self, "or_zero", bool(self.or_zero))
+        if self.or_zero and rows:  # by user and server
+            try:
+                table = np.array(given, dtype=float)
+            except (TypeError, ValueError):
+                fault = "MinTasks has rows of different lengths, or text; give a number for each server"
+                raise InvalidBlock(fault) from None
+            for j, s in np.argwhere(~((table >= 0) & (table <= MOST)))[:1].tolist():
+                raise InvalidBlock(
+                    f"MinTasks holds {table[j, s]} for user number {j + 1} on server number {s + 1}; give numbers from "
+                    f"0 to {MOST:g}"
+                )
+            given = tuple(map(tuple, table.tolist()))
+        else:
+            given = per_user_parameter(given, "MinTasks")
+        object.__setattr__(self, "tasks", given)
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
+        if self.or_zero:
+            raise NotConcave(
+                f"{self} is not convex: tasks are 0 or at least so many; only Policy.allocate searches such tasks. "
+                "Write MinTasks without or_zero, or leave users out by a task limit of 0"
+            )
         low = instance.per_user(self.tasks, "MinTasks", default=0.0)
         return low, np.full(instance.n_users, np.inf)
+
+    def _thresholds(self, instance: Instance) -> Float:
+        """With ``or_zero`` the least tasks other than 0: by user (n_users,), or (n_users, n_servers), 0 for none."""
+        if not (isinstance(self.tasks, tuple) and isinstance(self.tasks[0], tuple)):
+            least = instance.per_user(self.tasks, "MinTasks", default=0.0)
+        elif np.shape(self.tasks) == instance.eligible.shape:
+            least = np.where(instance.eligible, np.array(self.tasks), 0.0)
+        else:
+            raise InvalidInstance(
+                f"MinTasks has shape {np.shape(self.tasks)}; give a scalar, ({instance.n_users},), "
+                f"{instance.eligible.shape} or a dict by user"
+            )
+        limits = instance.task_limits if least.ndim == 1 else instance.task_limits[:, None]
+        above = np.argwhere((least > limits) & (limits > 0))
+        if len(above):
+            j = int(above[0][0])
+            raise InvalidInstance(
+                f"MinTasks is {least[tuple(above[0])]:g} for user {instance.users[j]!r}, above its task limit of "
+                f"{instance.task_limits[j]:g}, so that it could only run 0; lower MinTasks or raise the limit"
+            )
+        return least
+
+
+@dataclass(frozen=True, repr=False)
+class FixedOnServers(Constraint):
+    """Tasks on single servers that are none, or at least so many, as ``MinTasks(..., or_zero=True)`` is searched.
+
+    ``least`` has the label of a user, the index of a server and the least number, 0 for none.
+    """
+
+    added = True
+    least: tuple[tuple[str, int, float], ...]
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        position = {user: j for j, user in enumerate(pairs.instance.users)}
+        user, server = (np.array([f(one) for one in self.least]) for f in (lambda r: position[r[0]], lambda r: r[1]))
+        low = np.array([number for _, _, number in self.least])
+        place = pairs.index(user, server)
+        some = sp.csr_array((np.ones(len(low)), (np.arange(len(low)), place)), shape=(len(low), len(pairs)))
+        labels = [f"{one[0]} on {pairs.instance.servers[one[1]]}" for one in self.least]
+        return _between(some, low, np.where(low > 0, np.inf, 0.0), labels)
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,10 +69,11 @@ INSTANCE = (
     "held",  # read by no policy
     "limits",
 )
-LOADED = {  # keys of evidence for `Allocation.load` with the code of user-defined blocks, by kind
+LOADED = {  # keys of evidence for `Allocation.load` only, by kind
     "duals": ("duals", "stands_in", "unit", "variables", "units"),
     "level duals": ("holdings", "prices", "variables", "units"),
     "rows": ("made", "found"),
+    "branches": ("tree",),
 }
 FORMAT = "fairopt.allocation/4"
 EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))

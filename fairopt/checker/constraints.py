@@ -38,6 +38,8 @@ def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     """Apply the constraint of a place: bounds and reserves update `low`, `high` and `usable`; others return rows."""
     name, given = condition.name, condition.given
     cluster.imposed.add(name)
+    if name == "MinTasks" and given.get("or_zero"):
+        raise CannotCheck(f"{condition.text}: a search of tasks that are 0 or at least so many is not in the file")
     if name in ("MinTasks", "MaxTasks"):
         bounds = cluster.of_user(given["tasks"], condition.text, name == "MaxTasks")
         for j in cluster.active:

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "IdealGain": ("base",),
     "OfTeam": ("share", "by", "weights", "inside"),
     "Surplus": ("share", "base"),
-    "MinTasks": ("tasks",),
+    "MinTasks": ("tasks", "or_zero"),
     "MaxTasks": ("tasks",),
     "MinShare": ("level", "share"),
     "MaxShare": ("level", "share"),

@@ -686,6 +686,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
         )
     if allocation.certificate.whole:
         raise OutOfDomain("whole tasks have no derivatives; allocate without integral")
+    if allocation._jumps:
+        raise OutOfDomain("tasks that are 0 or at least so many have no derivatives; leave MinTasks(or_zero=True) out")
     return Sensitivity(allocation, held, time_limit)
 
 

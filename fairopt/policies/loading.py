@@ -53,8 +53,9 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.cluster.exact_hierarchy import is_filling
 from fairopt.solve.form.division import division
 from fairopt.solve.form.no_whole_task import number_of, whole_instance
+from fairopt.solve.form.or_zero import searched
 from fairopt.solve.form.program import Program
-from fairopt.solve.judged_again import judged_again, whole_again
+from fairopt.solve.judged_again import judged_again, searched_again, whole_again
 
 FORMAT = "fairopt.allocation/4"
 EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))  # 1 has no evidence, 2 none that `verify` reads
@@ -459,6 +460,8 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate, keep: bo
         note = PROBLEM_NOT_SAVED if policy.endswith(CHANGED) else ONLY_TEXT
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
+    elif isinstance(policy, Policy) and searched(policy.constraints):
+        return searched_again(loaded, evidence)
     elif isinstance(policy, Policy) and loaded.placement is not None:
         return whole_again(loaded, evidence, claim.method, claim.solver, keep)
     elif isinstance(policy, Policy):

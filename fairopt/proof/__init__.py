@@ -25,6 +25,6 @@ The files:
 * `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `filling_states`: hierarchical DRF, from the levels at its events.
 * `many_pool_gaps`: answers of many instances at once. `server_rises`: PS-DSF.
-* `whole_tasks`: whole tasks placed one by one.
+* `whole_tasks`: whole tasks placed one by one. `or_zero`: tasks that are 0 or at least so many, by branch and bound.
 * `entries`: names of rows in files. `as_written`: what files hold of users' blocks, as rows and cone programs.
 """

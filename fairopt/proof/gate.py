@@ -39,6 +39,7 @@ from fairopt.errors import FairoptError, NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.proof import feasibility as conditions
+from fairopt.proof import or_zero
 from fairopt.proof.entries import Named, priced
 from fairopt.proof.pool_gaps import PoolProof
 from fairopt.proof.proposal import Evidence, Measured, Proposal
@@ -50,6 +51,7 @@ from fairopt.runtime.display import label
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, ROUNDING, TINY, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
+from fairopt.solve.form.or_zero import Choices
 from fairopt.solve.form.program import Program
 
 LITTLE = 1e-3  # of typical tasks: below, the unit of gaps vanishes as tasks do
@@ -542,6 +544,30 @@ def _lost(program: Program, answer: JudgedPoint, table: Float) -> Float:
     best, point = program.point(answer.tasks), program.point(program.gather(table))
     lost = program.objective.losses(best, answer.gap, point)
     return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
+
+
+def of_branches(
+    policy: Any, choices: Choices, root: or_zero.Node, table: Float, begun: float, **known: Any
+) -> Allocation:
+    """The allocation of tasks that are 0 or at least so many, with what a tree of branch and bound proves of it.
+
+    The point is measured as it is, without repair: what it runs at all is at least the bound of it. ``known`` are the
+    note, the solver and what was tried.
+    """
+    program = choices.program((choices.amounts(table) > 0).astype(np.intp))
+    tasks = program.gather(table)
+    with np.errstate(all="ignore"):
+        value = 0.0 if program.empty else program.objective.stated(program.point(tasks))
+        certificate = _certificate(
+            begun,
+            gap=0.0 if program.empty else or_zero.losses(choices, root, table),
+            violation=feasibility(choices.instance, table),
+            block_violation=0.0 if program.empty else conditions.violation_at(program, tasks),
+            method="empty" if program.empty else "branch and bound",
+            **known,
+        )
+    entry = {"kind": "branches", "tree": [node.split for node in or_zero.nodes(root)]}
+    return Allocation(choices.instance, policy, table, certificate, value, evidence=(entry,))
 
 
 def of_problem(policy: Any, instance: Instance, found: JudgedPoint, begun: float) -> Allocation:

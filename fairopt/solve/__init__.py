@@ -16,7 +16,7 @@
 * `infeasible`: an irreducible set of conflicting constraints, and the message of `Infeasible`.
   `unfit_guarantees`: by how much guarantees do not fit. `fitted_guarantees`: those that do.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
-* `whole`: whole tasks, each on one server.
+* `whole`: whole tasks, each on one server. `or_zero`: tasks that are 0 or at least so many.
 * `prepared`: solving again when capacities, weights or limits change.
 * `solved_problem`: answers of problems that users solved. `judged_again`: recomputed certificates of saved allocations.
 """

@@ -22,6 +22,7 @@ from fairopt.solve.dispatch import solve_tiers
 from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.no_whole_task import number_of, whole_instance
 from fairopt.solve.form.program import Program
+from fairopt.solve.or_zero import Search
 from fairopt.solve.settings import Settings
 
 
@@ -81,6 +82,20 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "variables": given.variables, "note": note}
         return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
+
+
+@one_thread()
+@coefficients_cached()
+def searched_again(given: Allocation, evidence: Any) -> Allocation:
+    """`judged_again` for tasks that are 0 or at least so many: the leaves of the saved tree are proved anew."""
+    try:
+        if not _is_entry(evidence):
+            raise ValueError("the file does not have the tree of branch and bound; allocate its instance again")
+        search = Search(given.policy, given.instance, Settings())
+        return search.proved(given.tasks_by_server, [int(k) for k in evidence[0]["tree"]])
+    except (FairoptError, LookupError, TypeError, ValueError, AssertionError) as error:
+        known = {"value": given.objective, "note": f"it could not be judged again: {error}"}
+        return gate.of_nothing(given.instance, given.tasks_by_server, given.policy, **known)
 
 
 def _is_entry(evidence: Any) -> bool:

@@ -9,7 +9,7 @@
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
 * `units_on_servers`: tasks or levels near 1 on several servers.
 * `many_instances`: many instances of one shape as arrays.
-* `no_whole_task`: users for whom no whole task fits.
+* `no_whole_task`: users for whom no whole task fits. `or_zero`: which tasks are 0, and which at least so many.
 * `digests`: whether two expressions or problems are the same.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.

@@ -36,7 +36,15 @@ from fairopt.blocks.base import (
     refuse_unknown_numbers,
     refuse_whole_numbers,
 )
-from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
+from fairopt.blocks.constraints import (
+    UNNAMED,
+    Constraint,
+    FixedOnServers,
+    MadeRows,
+    ManyRows,
+    MinShare,
+    conditions_in_words,
+)
 from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point
@@ -631,6 +639,8 @@ def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
     """
     if instance.n_servers == 1:
         return True
+    if any(isinstance(block, FixedOnServers) for block in blocks):
+        return False
     own: list[Block] = []
     for block in blocks_within(tuple(blocks)):
         parts = blocks_within(block.share_blocks()) if isinstance(block, Objective) and block.is_known else (block,)

@@ -23,6 +23,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.compiled import Posed
+from fairopt.solve.form.program import unique
 from fairopt.solve.form.structured import by_free_entries, definite, is_plain, spread
 
 SHOWN = 40  # characters of a constraint in messages
@@ -128,11 +129,20 @@ class Stated:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Unique names of constraints, by the ids of the user's constraints and of those written here."""
+        """Unique names of constraints, by the ids of the user's constraints and of those written here.
+
+        A label that another constraint has, or that is a name given here, has the place too: under one name the numbers
+        of one would hide those of the other.
+        """
         out = dict[int, str]()
+        taken = {f"{of} {name}" for name in self.called.values() for of in ("bounds of", "free entries of")}
+        taken |= {f"{name} is {kind}" for name in self.called.values() for kind in ("boolean", "integer", "PSD", "NSD")}
         for k, (one, written) in enumerate(zip(self.constraints, self.written, strict=True)):
-            label, place = getattr(one, "label", None), f"constraints[{k}]"
-            name = place if label is None else f"{label}, {place}" if label in out.values() else label
+            name = place = f"constraints[{k}]"
+            if (label := getattr(one, "label", None)) is not None:
+                known = label in taken or label.startswith("constraints[")
+                name = unique(f"{label}, {place}" if known else label, taken)
+            taken.add(name)
             out[one.id] = out[written.id] = name
         for variable, condition in self.further.items():
             out[condition.id] = f"{self.called[variable]} is {'PSD' if definite(variable) > 0 else 'NSD'}"
@@ -143,7 +153,8 @@ class Stated:
         """The names of variables; those of one name have numbers too."""
         out, given = dict[cp.Variable, str](), [variable.name() for variable in self.parts]
         for k, (variable, name) in enumerate(zip(self.parts, given, strict=True)):
-            out[variable] = name if given.count(name) == 1 else f"{name}, variables()[{k}]"
+            several = given.count(name) > 1
+            out[variable] = unique(f"{name}, variables()[{k}]", [*given, *out.values()]) if several else name
         return out
 
     def text(self, condition: cp.Constraint) -> str:

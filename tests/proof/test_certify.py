@@ -265,6 +265,36 @@ def test_constraints_and_variables_of_one_name_are_told_apart() -> None:
     assert found["floor"] == pytest.approx(1.5) and found["floor, constraints[1]"] == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize("label", ["bounds of x", "free entries of x", "x is integer"])
+def test_a_label_that_is_a_name_of_another_check_does_not_hide_a_broken_row(label: str) -> None:
+    x = variable(2, 2, symmetric=True, integer=True)
+    problem = minimised(0 * x[0, 0], (x >= 1).set_label(label))
+    x.value = np.zeros((2, 2))
+    proof = fo.certify(problem)
+    assert not proof.ok and dict(proof.violations) == {f"{label}, constraints[0]": pytest.approx(1.0)}
+
+
+def test_a_variable_named_as_another_one_is_called_does_not_hide_a_broken_bound() -> None:
+    three = [cp.Variable(name=name) for name in ("x", "x", "x, variables()[1]")]
+    problem = minimised(0 * sum(three))
+    for one, value in zip(three, (0.0, -5.0, 0.0), strict=True):
+        one.value = value
+    proof = fo.certify(problem, limits=dict.fromkeys(three, (0.0, 10.0)))
+    assert not proof.ok and [by for _, by in proof.violations] == [0.5]
+
+
+def test_a_label_that_is_a_place_does_not_take_the_place_of_another_row() -> None:
+    x = variable()
+    rows = [(x >= 1).set_label("constraints[1]"), x >= 1, (x <= 0).set_label("constraints[1], constraints[0]")]
+    names = {name for name in Stated.of(minimised(x, *rows), None).names.values()}
+    assert len(names) == 3
+    proof = fo.certify(minimised(x, (x >= 1).set_label("bounds of x"), x <= 0))
+    assert proof.infeasible and {name.split(" (")[0] for name, _ in proof.weights} == {
+        "bounds of x, constraints[0]",
+        "constraints[1]",
+    }
+
+
 @pytest.mark.parametrize(
     ("attributes", "value", "name"),
     [

@@ -36,7 +36,7 @@ class Stated:
 
     ``written`` are the user's ``constraints`` there, in order, and ``further`` those of semidefinite variables.
     ``parts`` are, by the user's variable, the variable there and which entries of the user's it holds. ``limits`` are
-    the ranges of the user's variables, flat.
+    the ranges of the user's variables, flat, and ``given`` the values of parameters, which may change later.
     """
 
     problem: cp.Problem
@@ -46,12 +46,14 @@ class Stated:
     further: Mapping[cp.Variable, cp.Constraint]
     parts: Mapping[cp.Variable, tuple[cp.Variable, Indices]]
     limits: Mapping[cp.Variable, tuple[Float, Float]]
+    given: Mapping[cp.Parameter, Any]
 
     @classmethod
     def of(cls, problem: cp.Problem, limits: Mapping[cp.Variable, tuple[Any, Any]] | None) -> Stated:
         """The problem with further limits of variables; an error if it is none that can be proved."""
         check_problem(problem)
-        new: dict[int, Any] = {id(one): cp.Constant(one.value) for one in problem.parameters()}
+        given = {one: one.value for one in problem.parameters()}
+        new: dict[int, Any] = {id(one): cp.Constant(value) for one, value in given.items()}
         parts, further = dict[cp.Variable, tuple[cp.Variable, Indices]](), dict[cp.Variable, cp.Constraint]()
         every = _limits(problem.variables(), limits)
         for variable in problem.variables():
@@ -73,7 +75,7 @@ class Stated:
             objective, parts = type(objective)(objective.args[0] + 0 * nothing), {nothing: (nothing, np.arange(1))}
             every = _limits(parts, None)
         posed = Posed(objective, [*written, *further.values()])
-        return cls(problem, posed, constraints, written, further, parts, every)
+        return cls(problem, posed, constraints, written, further, parts, every, given)
 
     @property
     def has_values(self) -> bool:
@@ -226,6 +228,8 @@ def _limits(variables: Iterable[cp.Variable], given: Any) -> dict[cp.Variable, t
             raise InvalidProblem(f"limits of {variable.name()!r}: the lower is above the upper, or not a number")
         least, most = out[variable]
         out[variable] = np.maximum(least, low.ravel(order="F")), np.minimum(most, high.ravel(order="F"))
+        if not (out[variable][0] <= out[variable][1]).all() or (low == np.inf).any() or (high == -np.inf).any():
+            raise InvalidProblem(f"limits of {variable.name()!r} leave no number within the variable's own bounds")
     return out
 
 

@@ -283,6 +283,40 @@ def test_a_variable_named_as_another_one_is_called_does_not_hide_a_broken_bound(
     assert not proof.ok and [by for _, by in proof.violations] == [0.5]
 
 
+def test_limits_that_leave_a_variable_no_number_are_refused_in_words() -> None:
+    x = variable(nonneg=True)
+    for pair in ((-2.0, -1.0), (np.inf, np.inf), (-np.inf, -np.inf)):
+        with pytest.raises(InvalidProblem, match="limits of 'x' leave no number"):
+            fo.certify(minimised(x), limits={x: pair})
+
+
+def test_a_file_has_the_parameters_and_limits_that_were_certified(tmp_path: Path) -> None:
+    price, x = cp.Parameter(name="price", value=2.0), variable(bounds=[0, 5])
+    problem = minimised(price * x, x >= price)
+    x.value = 2.0
+    proof = fo.certify(problem, limits={x: (-1.0, 3.0)})
+    price.value, x.value = 4.0, 4.0
+    path = proof.save(tmp_path / "proof.json")
+    text = json.loads(path.read_text())["source"]["text"]
+    assert fo.verify(path).ok and "with price = 2" in text and "with x from 0.0 to 3.0" in text
+
+
+def test_bounds_of_variables_take_part_in_proofs_with_the_weight_that_adds_up(tmp_path: Path) -> None:
+    x, y = variable(bounds=[0, 5]), cp.Variable(name="y")
+    proof = fo.certify(minimised(x, (x + y >= 10).set_label("demand"), (y <= 1).set_label("cap")))
+    assert proof.infeasible and dict(proof.weights) == pytest.approx({"demand": 1, "cap": 1, "bounds of x": 1})
+    assert "bounds of x, demand, cap take part" in str(fo.verify(proof.save(tmp_path / "proof.json")))
+    none = fo.certify(minimised(variable(nonneg=True, bounds=[-2, -1])))
+    assert none.infeasible and fo.verify(none.save(tmp_path / "none.json")).ok
+
+
+def test_rows_that_take_part_without_a_name_are_said(tmp_path: Path) -> None:
+    proof = fo.certify(minimised(x := variable(nonneg=True), (cp.exp(x) <= 0.5).set_label("small")))
+    assert proof.infeasible
+    statement = str(fo.verify(proof.save(tmp_path / "proof.json")))
+    assert "bounds of x, small take part, beside rows without a name" in statement
+
+
 def test_a_label_that_is_a_place_does_not_take_the_place_of_another_row() -> None:
     x = variable()
     rows = [(x >= 1).set_label("constraints[1]"), x >= 1, (x <= 0).set_label("constraints[1], constraints[0]")]

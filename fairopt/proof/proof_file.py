@@ -92,9 +92,7 @@ def _to_ends(point: Float, least: Float, most: Float) -> Float:
 
 
 def _text(stated: Stated) -> str:
-    """The problem as text, with limits of variables, which CVXPY leaves out, and a digest of its numbers, as CVXPY leaves
-    out those of large matrices.
-    """
+    """The problem as text, with what CVXPY leaves out: limits of variables, and a digest of large matrices."""
     problem, given = stated.problem, stated.given
     lines = [f"{one.name()} = {brief(value)}" for one, value in given.items()]
     held = [(one, one.value) for one in problem.constants()] + [*given.items()]

@@ -8,6 +8,7 @@ holds for the integer program. Constraints keep their order, so that rows and mu
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,10 +154,11 @@ class Stated:
     @cached_property
     def called(self) -> dict[cp.Variable, str]:
         """The names of variables; those of one name have numbers too."""
-        out, given = dict[cp.Variable, str](), [variable.name() for variable in self.parts]
+        given = [variable.name() for variable in self.parts]
+        out, taken, several = dict[cp.Variable, str](), set(given), Counter(given)
         for k, (variable, name) in enumerate(zip(self.parts, given, strict=True)):
-            several = given.count(name) > 1
-            out[variable] = unique(f"{name}, variables()[{k}]", [*given, *out.values()]) if several else name
+            out[variable] = name if several[name] == 1 else unique(f"{name}, variables()[{k}]", taken)
+            taken.add(out[variable])
         return out
 
     def text(self, condition: cp.Constraint) -> str:

@@ -714,7 +714,7 @@ class _Proof:
         return np.asarray(np.abs(program.transposed @ y) > STRAIGHT * (program.sizes @ np.abs(y)))
 
     def carrying(self, program: ConeProgram, y: Float) -> Bool:
-        """The rows that carry a proof by a ray: those with more than noise of the multipliers, of the right side, or of
+        """The rows that carry a proof by a ray: those with more than noise of the multipliers, of what it proves, or of
         what cancels in a column of such rows.
 
         Of `x >= 1, 1e-12 x <= 0` the multipliers are 1e-12 and 1. Of a column that does not cancel the range is used,
@@ -723,7 +723,9 @@ class _Proof:
         entries, cones = program.entries, cone_of_row(program.dims)
         row, column, size = entries.row, entries.column, np.abs(y)
         sides, terms = np.abs(program.b * y), np.abs(entries.factor) * size[entries.row]
-        some = (size > TAKES_PART * size.max(initial=0.0)) | (sides > TAKES_PART * sides.sum())
+        proved = -float(program.b @ y)  # beside this, as rows that only touch cancel in the right side
+        proved = proved if proved > 0 else float(sides.sum())
+        some = (size > TAKES_PART * size.max(initial=0.0)) | (sides > TAKES_PART * proved)
         matters = terms > TAKES_PART * (program.sizes @ size)[column]
         ranged = self.leaves(program, y)
         for _ in range(len(y)):

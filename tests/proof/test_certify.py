@@ -310,6 +310,14 @@ def test_bounds_of_variables_take_part_in_proofs_with_the_weight_that_adds_up(tm
     assert none.infeasible and fo.verify(none.save(tmp_path / "none.json")).ok
 
 
+def test_rows_that_only_touch_are_not_said_to_exclude_each_other() -> None:
+    x = variable()
+    rows = (-(2.0**-28) * x >= 3 * 2.0**-28, 2.0**17 * x >= -3 * 2.0**17, -2 * x == 4, -2 * x >= 8)
+    proof = fo.certify(minimised(0.0, *rows))
+    named = {int(name[len("constraints[")]) for name, _ in proof.weights}
+    assert proof.infeasible and ({0, 2} <= named or {1, 3} <= named or {2, 3} <= named)
+
+
 def test_rows_that_take_part_without_a_name_are_said(tmp_path: Path) -> None:
     proof = fo.certify(minimised(x := variable(nonneg=True), (cp.exp(x) <= 0.5).set_label("small")))
     assert proof.infeasible

@@ -315,7 +315,7 @@ def _literal(value: Any) -> str:
         return repr(value)
     if isinstance(value, float):
         if np.isinf(value):
-            return "float('inf')"
+            return f"float('{float(value)}')"
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"

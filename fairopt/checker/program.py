@@ -259,7 +259,7 @@ class Program:
 
     def carrying(self, values: Sequence[float]) -> set[int]:
         """The rows that carry a proof that no point is feasible: those with more than a millionth of the largest
-        multiplier, of the terms of ``b'y``, or of those of a column of such rows.
+        multiplier, of ``-b'y``, or of the terms of a column of such rows.
 
         Of a column that does not cancel a range is used, which any row of it may imply, by ranges of its other columns.
         """
@@ -275,7 +275,8 @@ class Program:
         ranged = {j for j, x in enumerate(left) if abs(x) * ROUNDING > total[j]}
         matters = [x * PART > total[j] for x, j in zip(terms, self.column)]
         sides, most = [abs(b * x) for b, x in zip(self.right, y)], max(map(abs, y), default=0)
-        whole = sum(sides)
+        proved = -sum(b * x for b, x in zip(self.right, y))  # rows that only touch cancel in the right side
+        whole = proved if proved > 0 else sum(sides)
         out = {i for i, x in enumerate(y) if abs(x) * PART > most or sides[i] * PART > whole}
         while True:
             self.clock.check()

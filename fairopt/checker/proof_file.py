@@ -153,9 +153,10 @@ def _infeasible(file: ProofFile) -> tuple[Fraction, bool, str]:
     bound = _bound(file, False)
     if not bound.value > 0:
         raise Fault("the dual point does not prove that the program is infeasible")
-    ranges = dict.fromkeys(file.rows.range_of(i) for i in sorted(file.program.carrying(file.dual)))
-    named = [file.rows.names[k] for k in ranges if k is not None]
+    ranges = [file.rows.range_of(i) for i in sorted(file.program.carrying(file.dual))]
+    named = list(dict.fromkeys(file.rows.names[k] for k in ranges if k is not None))
     part = f"; {', '.join(named)} {'takes' if len(named) == 1 else 'take'} part" if 0 < len(named) <= SHOWN else ""
+    part += ", beside rows without a name" if part and None in ranges else ""
     return ZERO, True, f"{file.within(bound)}no point satisfies {file.of()}{part}"
 
 

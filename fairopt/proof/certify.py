@@ -302,6 +302,18 @@ class _Proof:
         y[self.of_bounds] = np.maximum(-left[rows.column] * rows.factor - 2.0 * rounding[rows.column], 0.0)
         return y
 
+    def without_opposite(self, program: ConeProgram, y: Float) -> Float:
+        """A ray with a multiplier of at most one of a variable's two bounds: what both have proves less, and is no part
+        of the weights of a proof. Bounds that exclude each other keep both.
+        """
+        rows, y = program.entries.part(self.of_bounds), y.copy()
+        of_bounds = np.maximum(y[self.of_bounds], 0.0)
+        by_side = (np.where(rows.factor * sign > 0, of_bounds, 0.0) for sign in (1, -1))
+        upper, lower = (np.bincount(rows.column, of_side, len(program.c)) for of_side in by_side)
+        both = np.where(program.least <= program.most, np.minimum(upper, lower), 0.0)
+        y[self.of_bounds] = of_bounds - both[rows.column]
+        return y
+
     def within(self, reach: Float, level: float | None) -> tuple[Float, Float]:
         """The ranges of columns that follow from those of the user's variables, where the objective is at most a level.
 
@@ -622,7 +634,7 @@ class _Proof:
         """The certificate that no point satisfies the constraints, by a dual ray; None if it proves nothing."""
         program = replace(self.program, c=np.zeros(len(self.program.c)), offset=0.0)
         size = np.full(len(program.c), np.abs(program.b).max(initial=0.0))
-        y = self.with_bounds(program, y)
+        y = self.without_opposite(program, self.with_bounds(program, y))
         left, terms = np.abs(program.transposed @ y), program.sizes @ np.abs(y)
         if (left > NEAR * terms.max(initial=0.0))[~program.bounded].any():  # it is no ray
             y = np.where(np.bincount(program.entries.row, minlength=len(y)) == 0, y, 0.0)  # but 1 <= 0 needs none
@@ -702,7 +714,7 @@ class _Proof:
         return np.asarray(np.abs(program.transposed @ y) > STRAIGHT * (program.sizes @ np.abs(y)))
 
     def carrying(self, program: ConeProgram, y: Float) -> Bool:
-        """The rows that carry a proof by a ray: those with more than noise of the multipliers, of the right side, or of
+        """The rows that carry a proof by a ray: those with more than noise of the multipliers, of what it proves, or of
         what cancels in a column of such rows.
 
         Of `x >= 1, 1e-12 x <= 0` the multipliers are 1e-12 and 1. Of a column that does not cancel the range is used,
@@ -711,7 +723,9 @@ class _Proof:
         entries, cones = program.entries, cone_of_row(program.dims)
         row, column, size = entries.row, entries.column, np.abs(y)
         sides, terms = np.abs(program.b * y), np.abs(entries.factor) * size[entries.row]
-        some = (size > TAKES_PART * size.max(initial=0.0)) | (sides > TAKES_PART * sides.sum())
+        proved = -float(program.b @ y)  # beside this, as rows that only touch cancel in the right side
+        proved = proved if proved > 0 else float(sides.sum())
+        some = (size > TAKES_PART * size.max(initial=0.0)) | (sides > TAKES_PART * proved)
         matters = terms > TAKES_PART * (program.sizes @ size)[column]
         ranged = self.leaves(program, y)
         for _ in range(len(y)):

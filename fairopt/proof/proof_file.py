@@ -22,7 +22,7 @@ from fairopt.proof.polish import cancelled
 from fairopt.proof.stated import Stated
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.compiled import CompiledHere
 
@@ -68,7 +68,7 @@ def proof_file(
         claims = _claims(program_there, status, limits, radius, y, at, stated)
     else:
         claims = _claims(program, status, limits, radius, y, at, stated)
-    text = _text(stated.problem)
+    text = _text(stated)
     return {
         "format": FORMAT,
         "version": sys.modules["fairopt"].__version__,
@@ -76,7 +76,7 @@ def proof_file(
         "sense": "maximize" if stated.maximised else "minimize",
         "program": of_program(program, order),
         "variables": _variables(stated, compiled),
-        "constraints": _constraints(stated, compiled, order),
+        "constraints": _constraints(stated, compiled, program, order),
         "limits": {"least": or_null(limits[0]), "most": or_null(limits[1])},
         "radius": None if radius is None else or_null(radius),
         "point": None if at is None else at.tolist(),
@@ -91,10 +91,17 @@ def _to_ends(point: Float, least: Float, most: Float) -> Float:
     return np.where(np.abs(nearest - point) <= NOISE * np.abs(point).max(initial=0.0), nearest, point)
 
 
-def _text(problem: cp.Problem) -> str:
-    """The problem as text, with a digest of its numbers, as CVXPY leaves out those of large matrices."""
-    lines = [f"{one.name()} = {brief(one.value)}" for one in problem.parameters()]
-    if numbers := [one.value for one in (*problem.constants(), *problem.parameters()) if one.size > 1]:
+def _text(stated: Stated) -> str:
+    """The problem as text, with what CVXPY leaves out: limits of variables, and a digest of large matrices."""
+    problem, given = stated.problem, stated.given
+    lines = [f"{one.name()} = {brief(value)}" for one, value in given.items()]
+    held = [(one, one.value) for one in problem.constants()] + [*given.items()]
+    for variable, pair in stated.limits.items():
+        if np.isfinite(pair).any():
+            low, high = (str(one[0]) if (one == one[0]).all() else brief(one) for one in pair)
+            lines.append(f"{stated.called[variable]} from {low} to {high}")
+            held += [(variable, one) for one in pair if (one != one[0]).any()]
+    if numbers := [value for one, value in held if one.size > 1]:
         digest = hashlib.sha256()
         for value in numbers:
             dense = np.asarray(value.todense() if hasattr(value, "todense") else value, dtype="<f8")
@@ -147,13 +154,21 @@ def _variables(stated: Stated, compiled: CompiledHere) -> list[dict[str, Any]]:
     ]
 
 
-def _constraints(stated: Stated, compiled: CompiledHere, order: Indices) -> list[dict[str, Any]]:
-    """The user's constraints by their rows."""
+def _constraints(stated: Stated, compiled: CompiledHere, program: ConeProgram, order: Indices) -> list[dict[str, Any]]:
+    """The user's constraints and bounds of variables by their rows."""
     place, out = np.argsort(order), []
     for one in stated.posed.constraints:
         rows = compiled.rows[one.id]
         if rows.stop > rows.start:
             out.append({"name": stated.names[one.id], "start": int(place[rows.start]), "size": rows.stop - rows.start})
+    if compiled.bounds is not None:
+        bounds, of, columns = program.entries.part(compiled.bounds), np.zeros(len(program.c), int), compiled.columns()
+        for k, (part, _) in enumerate(stated.parts.values()):
+            of[columns[part.id]] = k
+        names, of_row = list(stated.called.values()), of[bounds.column]
+        for some in np.split(bounds.row, np.flatnonzero(np.diff(of_row)) + 1) if len(of_row) else ():
+            start = int(place[compiled.bounds.start + some[0]])
+            out.append({"name": f"bounds of {names[of_row[some[0]]]}", "start": start, "size": len(some)})
     return sorted(out, key=lambda one: int(one["start"]))
 
 

@@ -8,6 +8,7 @@ holds for the integer program. Constraints keep their order, so that rows and mu
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.compiled import Posed
+from fairopt.solve.form.program import unique
 from fairopt.solve.form.structured import by_free_entries, definite, is_plain, spread
 
 SHOWN = 40  # characters of a constraint in messages
@@ -35,7 +37,7 @@ class Stated:
 
     ``written`` are the user's ``constraints`` there, in order, and ``further`` those of semidefinite variables.
     ``parts`` are, by the user's variable, the variable there and which entries of the user's it holds. ``limits`` are
-    the ranges of the user's variables, flat.
+    the ranges of the user's variables, flat, and ``given`` the values of parameters, which may change later.
     """
 
     problem: cp.Problem
@@ -45,12 +47,14 @@ class Stated:
     further: Mapping[cp.Variable, cp.Constraint]
     parts: Mapping[cp.Variable, tuple[cp.Variable, Indices]]
     limits: Mapping[cp.Variable, tuple[Float, Float]]
+    given: Mapping[cp.Parameter, Any]
 
     @classmethod
     def of(cls, problem: cp.Problem, limits: Mapping[cp.Variable, tuple[Any, Any]] | None) -> Stated:
         """The problem with further limits of variables; an error if it is none that can be proved."""
         check_problem(problem)
-        new: dict[int, Any] = {id(one): cp.Constant(one.value) for one in problem.parameters()}
+        given = {one: one.value for one in problem.parameters()}
+        new: dict[int, Any] = {id(one): cp.Constant(value) for one, value in given.items()}
         parts, further = dict[cp.Variable, tuple[cp.Variable, Indices]](), dict[cp.Variable, cp.Constraint]()
         every = _limits(problem.variables(), limits)
         for variable in problem.variables():
@@ -72,7 +76,7 @@ class Stated:
             objective, parts = type(objective)(objective.args[0] + 0 * nothing), {nothing: (nothing, np.arange(1))}
             every = _limits(parts, None)
         posed = Posed(objective, [*written, *further.values()])
-        return cls(problem, posed, constraints, written, further, parts, every)
+        return cls(problem, posed, constraints, written, further, parts, every, given)
 
     @property
     def has_values(self) -> bool:
@@ -128,11 +132,20 @@ class Stated:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Unique names of constraints, by the ids of the user's constraints and of those written here."""
+        """Unique names of constraints, by the ids of the user's constraints and of those written here.
+
+        A label that another constraint has, or that is a name given here, has the place too: under one name the numbers
+        of one would hide those of the other.
+        """
         out = dict[int, str]()
+        taken = {f"{of} {name}" for name in self.called.values() for of in ("bounds of", "free entries of")}
+        taken |= {f"{name} is {kind}" for name in self.called.values() for kind in ("boolean", "integer", "PSD", "NSD")}
         for k, (one, written) in enumerate(zip(self.constraints, self.written, strict=True)):
-            label, place = getattr(one, "label", None), f"constraints[{k}]"
-            name = place if label is None else f"{label}, {place}" if label in out.values() else label
+            name = place = f"constraints[{k}]"
+            if (label := getattr(one, "label", None)) is not None:
+                known = label in taken or label.startswith("constraints[")
+                name = unique(f"{label}, {place}" if known else label, taken)
+            taken.add(name)
             out[one.id] = out[written.id] = name
         for variable, condition in self.further.items():
             out[condition.id] = f"{self.called[variable]} is {'PSD' if definite(variable) > 0 else 'NSD'}"
@@ -141,9 +154,11 @@ class Stated:
     @cached_property
     def called(self) -> dict[cp.Variable, str]:
         """The names of variables; those of one name have numbers too."""
-        out, given = dict[cp.Variable, str](), [variable.name() for variable in self.parts]
+        given = [variable.name() for variable in self.parts]
+        out, taken, several = dict[cp.Variable, str](), set(given), Counter(given)
         for k, (variable, name) in enumerate(zip(self.parts, given, strict=True)):
-            out[variable] = name if given.count(name) == 1 else f"{name}, variables()[{k}]"
+            out[variable] = name if several[name] == 1 else unique(f"{name}, variables()[{k}]", taken)
+            taken.add(out[variable])
         return out
 
     def text(self, condition: cp.Constraint) -> str:
@@ -215,6 +230,8 @@ def _limits(variables: Iterable[cp.Variable], given: Any) -> dict[cp.Variable, t
             raise InvalidProblem(f"limits of {variable.name()!r}: the lower is above the upper, or not a number")
         least, most = out[variable]
         out[variable] = np.maximum(least, low.ravel(order="F")), np.minimum(most, high.ravel(order="F"))
+        if not (out[variable][0] <= out[variable][1]).all() or (low == np.inf).any() or (high == -np.inf).any():
+            raise InvalidProblem(f"limits of {variable.name()!r} leave no number within the variable's own bounds")
     return out
 
 

@@ -59,6 +59,7 @@ def test_other_values_are_shortened():
     assert brief(np.ones((2, 2))) == "[[1.0, 1.0], [1.0, 1.0]]"
     assert brief([1, "a", None] * 30) == "[1, 'a', None, 1, 'a', ... 90 values]"
     assert brief("a\nb") == "'a\\nb'"
+    assert brief((np.inf, -np.inf)) == "(float('inf'), float('-inf'))"
     assert len(brief("x" * 1_000)) <= 42
 
 

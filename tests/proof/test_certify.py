@@ -265,6 +265,78 @@ def test_constraints_and_variables_of_one_name_are_told_apart() -> None:
     assert found["floor"] == pytest.approx(1.5) and found["floor, constraints[1]"] == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize("label", ["bounds of x", "free entries of x", "x is integer"])
+def test_a_label_that_is_a_name_of_another_check_does_not_hide_a_broken_row(label: str) -> None:
+    x = variable(2, 2, symmetric=True, integer=True)
+    problem = minimised(0 * x[0, 0], (x >= 1).set_label(label))
+    x.value = np.zeros((2, 2))
+    proof = fo.certify(problem)
+    assert not proof.ok and dict(proof.violations) == {f"{label}, constraints[0]": pytest.approx(1.0)}
+
+
+def test_a_variable_named_as_another_one_is_called_does_not_hide_a_broken_bound() -> None:
+    three = [cp.Variable(name=name) for name in ("x", "x", "x, variables()[1]")]
+    problem = minimised(0 * sum(three))
+    for one, value in zip(three, (0.0, -5.0, 0.0), strict=True):
+        one.value = value
+    proof = fo.certify(problem, limits=dict.fromkeys(three, (0.0, 10.0)))
+    assert not proof.ok and [by for _, by in proof.violations] == [0.5]
+
+
+def test_limits_that_leave_a_variable_no_number_are_refused_in_words() -> None:
+    x = variable(nonneg=True)
+    for pair in ((-2.0, -1.0), (np.inf, np.inf), (-np.inf, -np.inf)):
+        with pytest.raises(InvalidProblem, match="limits of 'x' leave no number"):
+            fo.certify(minimised(x), limits={x: pair})
+
+
+def test_a_file_has_the_parameters_and_limits_that_were_certified(tmp_path: Path) -> None:
+    price, x = cp.Parameter(name="price", value=2.0), variable(bounds=[0, 5])
+    problem = minimised(price * x, x >= price)
+    x.value = 2.0
+    proof = fo.certify(problem, limits={x: (-1.0, 3.0)})
+    price.value, x.value = 4.0, 4.0
+    path = proof.save(tmp_path / "proof.json")
+    text = json.loads(path.read_text())["source"]["text"]
+    assert fo.verify(path).ok and "with price = 2" in text and "with x from 0.0 to 3.0" in text
+
+
+def test_bounds_of_variables_take_part_in_proofs_with_the_weight_that_adds_up(tmp_path: Path) -> None:
+    x, y = variable(bounds=[0, 5]), cp.Variable(name="y")
+    proof = fo.certify(minimised(x, (x + y >= 10).set_label("demand"), (y <= 1).set_label("cap")))
+    assert proof.infeasible and dict(proof.weights) == pytest.approx({"demand": 1, "cap": 1, "bounds of x": 1})
+    assert "bounds of x, demand, cap take part" in str(fo.verify(proof.save(tmp_path / "proof.json")))
+    none = fo.certify(minimised(variable(nonneg=True, bounds=[-2, -1])))
+    assert none.infeasible and fo.verify(none.save(tmp_path / "none.json")).ok
+
+
+def test_rows_that_only_touch_are_not_said_to_exclude_each_other() -> None:
+    x = variable()
+    rows = (-(2.0**-28) * x >= 3 * 2.0**-28, 2.0**17 * x >= -3 * 2.0**17, -2 * x == 4, -2 * x >= 8)
+    proof = fo.certify(minimised(0.0, *rows))
+    named = {int(name[len("constraints[")]) for name, _ in proof.weights}
+    assert proof.infeasible and ({0, 2} <= named or {1, 3} <= named or {2, 3} <= named)
+
+
+def test_rows_that_take_part_without_a_name_are_said(tmp_path: Path) -> None:
+    proof = fo.certify(minimised(x := variable(nonneg=True), (cp.exp(x) <= 0.5).set_label("small")))
+    assert proof.infeasible
+    statement = str(fo.verify(proof.save(tmp_path / "proof.json")))
+    assert "bounds of x, small take part, beside rows without a name" in statement
+
+
+def test_a_label_that_is_a_place_does_not_take_the_place_of_another_row() -> None:
+    x = variable()
+    rows = [(x >= 1).set_label("constraints[1]"), x >= 1, (x <= 0).set_label("constraints[1], constraints[0]")]
+    names = {name for name in Stated.of(minimised(x, *rows), None).names.values()}
+    assert len(names) == 3
+    proof = fo.certify(minimised(x, (x >= 1).set_label("bounds of x"), x <= 0))
+    assert proof.infeasible and {name.split(" (")[0] for name, _ in proof.weights} == {
+        "bounds of x, constraints[0]",
+        "constraints[1]",
+    }
+
+
 @pytest.mark.parametrize(
     ("attributes", "value", "name"),
     [

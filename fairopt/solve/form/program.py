@@ -625,7 +625,7 @@ class ConeModel:
 
 def unique(name: str, names: Iterable[str]) -> str:
     """The name, extended if another has it."""
-    taken = set(names)
+    taken = names if isinstance(names, (set, dict)) else set(names)  # a copy for each of many names takes seconds
     while name in taken:
         name += " (another)"
     return name

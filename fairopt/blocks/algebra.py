@@ -437,8 +437,8 @@ class Objective(Block):
     def __neg__(self, other: object = None) -> NoReturn:
         what = f"a negative multiple of {self}" if other is None else f"a difference of {self} and {brief(other)}"
         raise InvalidBlock(
-            f"{what} is no objective: objectives are maximised, and only sums with factors >= 0 stay concave. Fix: bound "
-            "what should be small by a constraint, such as MaxTasks(...), order two goals by .then(...), or write one "
+            f"{what} is no objective: objectives are maximised, and only sums with factors >= 0 stay concave. "
+            "Fix: bound what should be small by a constraint, such as MaxTasks(...), order two goals by .then(...), or write one "
             "concave function, such as lambda model: cp.sum(model.tasks) - cp.sum_squares(model.tasks)"
         )
 

@@ -77,8 +77,8 @@ def audit(
         bool | None,
         typer.Option(
             "--positive/--zeros",
-            help="Only positive demands, both true and reported, or also zero ones. Default: positive for pm and rm, which "
-            "papers state so.",
+            help="Only positive demands, both true and reported, or also zero ones. Default: positive for pm and rm, "
+            "which papers state so.",
         ),
     ] = None,
     condition: Annotated[

@@ -242,7 +242,9 @@ def sharing_incentive_within(allocation: Allocation, tol: float, clock: Clock, w
         return replace(verdict, details=replace(verdict.details, tasks_by_server=tasks[verdict.details.worst]))
     left = quotient(bounds - has, own_units(bounds, has), -1.0)
     if (open_ := np.flatnonzero(left > tol)).size:
-        words = f"{verdict.sentence}, as far as is known: {len(open_):,} of those with less than the slice alone are open"
+        words = (
+            f"{verdict.sentence}, as far as is known: {len(open_):,} of those with less than the slice alone are open"
+        )
         return replace(verdict, holds=None, sentence=f"{words} {when_late(clock)}" if clock.late else words)
     return verdict
 

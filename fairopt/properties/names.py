@@ -18,8 +18,8 @@ class Property:
     """A property: its name, what it means, and other names.
 
     ``check`` is a function as in `checks`, by module and name, and ``margins`` its `Margins`; a property of mechanisms
-    has neither. `check` judges ``usual`` ones by default. Papers state ``positive`` ones for positive demands, and `audit`
-    draws no others by default.
+    has neither. `check` judges ``usual`` ones by default. Papers state ``positive`` ones for positive demands;
+    `audit` draws no others by default.
     """
 
     name: str

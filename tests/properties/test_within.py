@@ -56,7 +56,11 @@ class Near(fo.Objective):
 def test_gains_that_the_policy_may_not_choose_do_not_count() -> None:
     report = fo.check(CAPPED.allocate(POOL))
     assert report["pareto"].holds and report["pareto"].sentence.startswith(FIRST)
-    for name, other in {"si": "the slice, which is judged alone", "ef": "what a user would run", "bf": "what a user is"}.items():
+    for name, other in {
+        "si": "the slice, which is judged alone",
+        "ef": "what a user would run",
+        "bf": "what a user is",
+    }.items():
         assert f" (the policy's constraints bind the allocation, not {other}" in report[name].sentence
     assert not fo.check(fo.DRF().with_constraints(fo.MaxShare({"a": 0.2})).allocate(POOL))["si"].holds
     plain = fo.check(fo.DRF().allocate(POOL))

@@ -438,8 +438,8 @@ class Objective(Block):
         what = f"a negative multiple of {self}" if other is None else f"a difference of {self} and {brief(other)}"
         raise InvalidBlock(
             f"{what} is no objective: objectives are maximised, and only sums with factors >= 0 stay concave. "
-            "Fix: bound what should be small by a constraint, such as MaxTasks(...), order two goals by .then(...), or write one "
-            "concave function, such as lambda model: cp.sum(model.tasks) - cp.sum_squares(model.tasks)"
+            "Fix: bound what should be small by a constraint, such as MaxTasks(...), order goals by .then(...), or "
+            "write one concave function, such as lambda model: cp.sum(model.tasks) - cp.sum_squares(model.tasks)"
         )
 
     __sub__ = __rsub__ = __neg__

@@ -126,8 +126,6 @@ def most_on_slices(
 class _OnSlices(Constraint):
     """Every user runs on its own slice of each server."""
 
-    _holds_at_zero = True
-
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         instance = pairs.instance
         own = instance.tasks_alone * (instance.weights / instance.derived.total_weight)[:, None]

@@ -427,16 +427,19 @@ class Objective(Block):
             f"the factor of {self}",
             low=0.0,
             high=1e300,
-            fix="give a finite number >= 0: a negative multiple of a concave objective is not concave",
+            fix="give a finite number >= 0: objectives are maximised, and a negative multiple need not be concave",
         )
         parts = tuple((number if c == 1 else number * c, t) for c, t in self.summands())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 
     __rmul__ = __mul__
 
-    def __neg__(self, *other: object) -> NoReturn:
+    def __neg__(self, other: object = None) -> NoReturn:
+        what = f"a negative multiple of {self}" if other is None else f"a difference of {self} and {brief(other)}"
         raise InvalidBlock(
-            f"a negative multiple of an objective is not concave ({self}); only add, or multiply by numbers >= 0"
+            f"{what} is no objective: objectives are maximised, and only sums with factors >= 0 stay concave. "
+            "Fix: bound what should be small by a constraint, such as MaxTasks(...), order goals by .then(...), or "
+            "write one concave function, such as lambda model: cp.sum(model.tasks) - cp.sum_squares(model.tasks)"
         )
 
     __sub__ = __rsub__ = __neg__

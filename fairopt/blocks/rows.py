@@ -20,6 +20,8 @@ from fairopt.runtime.tolerances import TERM_ROUNDING
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
 
+__all__ = ["Rows"]  # which users' constraints return
+
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 TYPICAL = 1e-3  # weight of terms at typical tasks in the scale of a violation
 REAL = "biuf"  # kinds of NumPy dtypes

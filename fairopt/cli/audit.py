@@ -74,8 +74,13 @@ def audit(
         str | None, typer.Option(help="A scheduler in place of a policy, such as kai.", metavar="NAME")
     ] = None,
     positive: Annotated[
-        bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--positive/--zeros",
+            help="Only positive demands, both true and reported, or also zero ones. Default: positive for pm and rm, "
+            "which papers state so.",
+        ),
+    ] = None,
     condition: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,7 +123,7 @@ def audit(
         mechanism = named_policy(policy)
         asked: Any = partial(search, mechanism, **of_instances)
     else:
-        given = {**of_instances, "servers": servers > 1, "save": save}
+        given = {**of_instances, "positive": positive is not None, "servers": servers > 1, "save": save}
         if option := next((option for option, value in given.items() if value), None):
             raise InvalidBlock(f"--{option.replace('conditions', 'condition')} is of policies; leave it out")
         mechanism = _scheduler(str(scheduler))

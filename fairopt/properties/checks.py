@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
@@ -32,7 +32,7 @@ from fairopt.properties.team_pareto import levelled, team_gain
 from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
-from fairopt.properties.within import ASIDE, judged
+from fairopt.properties.within import WITHIN, judged, most_on_slices
 from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
@@ -51,6 +51,7 @@ class OwnSlices:
     tasks: Float  # in the allocation, (n_users,)
     missing: dict[str, float]  # what the own slice offers more, by user who falls short
     worst: str | None  # the user who falls short most or comes closest to it; None without users
+    tasks_by_server: Float | None = None  # where constraints bind slices: tasks on them in which ``worst`` has its most
 
 
 @one_thread()
@@ -70,11 +71,14 @@ def check(
     of tasks in ``pareto``, ``sharing-incentive`` and ``envy-free``; within its task limit a user then fills its best
     servers of a slice or bundle first.
 
-    Of a policy with constraints ``pareto`` is judged within them; the others keep their definitions. Sentences say so.
+    Of a policy with constraints ``pareto`` and ``sharing-incentive-within`` are judged within them; the others keep
+    their definitions. Sentences say so.
 
     * ``pareto``: the largest gain in tasks of one user while no other user loses (`Dominating`). Gains within what the
       certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
+    * ``sharing-incentive-within``: the same where all users run on their own slices and the policy's constraints, and
+      limits of the instance, hold there too: one program for each user who has less than its slice alone offers.
     * ``team-sharing-incentive``: how much larger the dominant share of a team or user would be if one of its members
       that is below its limit ran alone on the team's slice of every server, within that limit (`TeamSlices`). The tree
       of teams is that which the policy reads, or that of all labels.
@@ -84,8 +88,8 @@ def check(
       (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
     * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
       ``ef1-own``: the same, less one task of the user's own.
-    * ``bottleneck``: the part of its entitlement that a user lacks on every full resource (`BottleneckVerdict`; Dolev
-      et al. 2012); one pool only.
+    * ``bottleneck``: the part of its entitlement that a user lacks on every full resource (`BottleneckVerdict`), or no
+      justified complaints (Dolev et al. 2012); one pool only.
 
     Parameters
     ----------
@@ -175,7 +179,7 @@ def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
     """The verdict, with a sentence that says what constraints and whole tasks mean for it."""
     sentence, words = verdict.sentence, judged(verdict.name, allocation.policy, allocation.instance)
     if words:
-        sentence = f"{sentence} ({words})" if words == ASIDE else f"{words}, {sentence}"
+        sentence = f"{words}, {sentence}" if verdict.name in WITHIN else f"{sentence} ({words})"
     if allocation.certificate.whole and verdict.holds is False and not COUNTINGS.get(verdict.name, TASKS).in_whole:
         sentence += " (in divisible tasks)"
     if _leaves_users_open(allocation) and verdict.name not in OF_TEAMS:
@@ -212,8 +216,41 @@ def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) 
 
 def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     """Whether each user has at least what its own slice offers."""
+    slices = allocation.instance.own_slices if work is None else work.slices
+    return _on_slices("sharing-incentive", allocation, tol, work, slices)
+
+
+def sharing_incentive_within(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """The same of what the policy could choose where all users run on their own slices."""
+    plain, name = sharing_incentive(allocation, tol, clock, work), "sharing-incentive-within"
+    if plain.holds or not judged(name, allocation.policy, allocation.instance):
+        return replace(plain, name=name)
+    has, share, users = plain.details.tasks, Tasks() if work is None else work.share, allocation.instance.users
+    slices, bounds, tasks = plain.details.slices.copy(), plain.details.slices.copy(), dict[str, Float]()
+    fits = True
+    for j in np.flatnonzero([user in plain.details.missing for user in users]):
+        slices[j] = 0.0  # until the program says more
+        if fits and not clock.late and (found := most_on_slices(allocation, share, users[j], clock.left)):
+            slices[j], most, tasks[users[j]] = found
+            bounds[j] = min(most, bounds[j])
+        elif not clock.late:  # the slices of all fit, or those of none
+            fits, bounds[j] = False, 0.0
+    verdict = _on_slices(name, allocation, tol, work, slices)
+    if not fits:
+        return replace(verdict, sentence="users cannot all run on their own slices, so none would have more there")
+    if not verdict.holds:
+        return replace(verdict, details=replace(verdict.details, tasks_by_server=tasks[verdict.details.worst]))
+    left = quotient(bounds - has, own_units(bounds, has), -1.0)
+    if (open_ := np.flatnonzero(left > tol)).size:
+        words = (
+            f"{verdict.sentence}, as far as is known: {len(open_):,} of those with less than the slice alone are open"
+        )
+        return replace(verdict, holds=None, sentence=f"{words} {when_late(clock)}" if clock.late else words)
+    return verdict
+
+
+def _on_slices(name: str, allocation: Allocation, tol: float, work: Work | None, slices: Float) -> Verdict:
     instance, has, say = allocation.instance, _counted(allocation, work), Wording(work)
-    slices = instance.own_slices if work is None else work.slices
     short = quotient(slices - has, own_units(slices, has), -1.0)
     who = np.flatnonzero(short > tol)
     margin = float(short.max(initial=-1.0))
@@ -222,11 +259,11 @@ def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Wo
     witness = OwnSlices(slices, has, missing, None if j is None else instance.users[j])
     if j is None or not len(who):
         words = f"no user would {say.more} on its own slice of the servers"
-        return Verdict("sharing-incentive", True, margin, witness, words)
+        return Verdict(name, True, margin, witness, words)
     now, would = _numbers(has[j], slices[j])
     words = f"user {instance.users[j]!r} {say.has(now)}, where its own slice would {say.give} {would}: short by "
     words += percent(margin) + _also(len(who), "falls short", "fall short")
-    return Verdict("sharing-incentive", False, margin, witness, words)
+    return Verdict(name, False, margin, witness, words)
 
 
 def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:

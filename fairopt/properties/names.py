@@ -18,7 +18,8 @@ class Property:
     """A property: its name, what it means, and other names.
 
     ``check`` is a function as in `checks`, by module and name, and ``margins`` its `Margins`; a property of mechanisms
-    has neither. `check` judges ``usual`` ones by default.
+    has neither. `check` judges ``usual`` ones by default. Papers state ``positive`` ones for positive demands;
+    `audit` draws no others by default.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Property:
     margins: str = ""
     usual: bool = False
     of_teams: bool = False
+    positive: bool = False
 
 
 TABLE = (  # in the order of reports
@@ -46,6 +48,13 @@ TABLE = (  # in the order of reports
         "checks:sharing_incentive",
         "margins:sharing_incentive",
         usual=True,
+    ),
+    Property(
+        "sharing-incentive-within",
+        "no user would run more tasks on its own slice of every server, where all run on their slices",
+        "si-within",
+        "checks:sharing_incentive_within",
+        "margins:sharing_incentive",
     ),
     Property(
         "team-sharing-incentive",
@@ -95,14 +104,24 @@ TABLE = (  # in the order of reports
     ),
     Property(
         "bottleneck",
-        "every user has all it asked for, or its entitlement of some full resource",
-        "bf bottleneck-fairness bottleneck-fair",
+        "no user has a justified complaint: each has all it asked for, or its entitlement of some full resource",
+        "bf bottleneck-fairness bottleneck-fair no-justified-complaints",
         "checks:bottleneck",
         "margins:bottleneck",
         usual=True,
     ),
-    Property("population-monotone", "when a user leaves, no other user runs fewer tasks", "pm population-monotonicity"),
-    Property("resource-monotone", "when a capacity grows, no user runs fewer tasks", "rm resource-monotonicity"),
+    Property(
+        "population-monotone",
+        "when a user leaves, no other user runs fewer tasks",
+        "pm population-monotonicity",
+        positive=True,
+    ),
+    Property(
+        "resource-monotone",
+        "when a capacity grows, no user runs fewer tasks",
+        "rm resource-monotonicity",
+        positive=True,
+    ),
 )
 BY_NAME = {one.name: one for one in TABLE}
 MEANING = {one.name: one.meaning for one in TABLE}

@@ -1,8 +1,9 @@
 """The constraints of a policy in judgements of its answers.
 
-Pareto efficiency is judged within them: a gain counts only if the policy may choose it. The other properties compare a
-user with what it would run elsewhere, on its own slice or on what another holds, where constraints say nothing; they
-keep their definitions, and sentences say so.
+Pareto efficiency is judged within them: a gain counts only if the policy may choose it. So is
+``sharing-incentive-within``: a user's own slice counts as far as the policy could choose it. The other properties
+compare a user with what it would run elsewhere, on its own slice or on what another holds, where constraints say
+nothing; they keep their definitions, and sentences say what the constraints bind.
 """
 
 from __future__ import annotations
@@ -16,19 +17,28 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import expression_of, tiers_of
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import Constraint, MinShare
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import Objective, Total
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
+from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
 from fairopt.properties.units import quotient
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.lazy import cp
+from fairopt.runtime.lazy import cp, sp
 
-ASIDE = "without the policy's constraints"
-LIES = "what a user gets is counted in tasks of its true demands, without the policy's constraints"
+WITHIN = ("pareto", "team-pareto", "sharing-incentive-within")
+SLICE = "the policy's constraints bind the allocation, not the slice"
+ASIDE = {
+    "sharing-incentive": f"{SLICE}, which is judged alone; sharing-incentive-within binds both",
+    "team-sharing-incentive": SLICE,
+    "bottleneck": "the policy's constraints bind the allocation, not what a user is entitled to",
+}
+BUNDLE = "the policy's constraints bind the allocation, not what a user would run on the bundle of another"
+LIES = "the policy's constraints bind the answers to both reports; a user counts the true tasks that these let it run"
 PROBE = Instance([[2, 1], [1, 2]], [6, 6])  # on which an objective shows whether it requires something
 SLACK = 1e-10  # of what a user has: as much less is rounding, and leaves programs an inside
 OF_LIES = ("strategy-proof", "strategy-proof-boosting", "team-strategy-proof")
@@ -61,16 +71,16 @@ def judged(name: str, policy: Any, instance: Instance = PROBE) -> str:
     """How a property is judged of a policy with constraints, in words; empty without constraints."""
     bounds = ["the policy's constraints"] if constraints_of(policy, instance) else []
     bounds += ["the limits of the instance"] if instance.limits else []
-    if name in ("pareto", "team-pareto") and bounds:
+    if name in WITHIN and bounds:
         return f"within {' and '.join(bounds)}"
     if not (isinstance(policy, Policy) and policy.constraints) or name in OF_ANSWERS:
         return ""
-    return LIES if name in OF_LIES else ASIDE
+    return LIES if name in OF_LIES else ASIDE.get(name, BUNDLE)
 
 
 def decided_on_pools(name: str, policy: Any, instance: Instance = PROBE) -> bool:
     """Whether a property is measured on many pools at once, and confirmed by definition: not within constraints."""
-    return name not in OF_TEAMS and not (name == "pareto" and constraints_of(policy, instance))
+    return name not in OF_TEAMS and not (name in WITHIN and constraints_of(policy, instance))
 
 
 def most_gains(
@@ -90,6 +100,36 @@ def most_gains(
     others = factors @ floors - factors * floors
     bounds = quotient(most - others, factors, np.inf) - runs
     return answer, np.maximum(bounds, 0.0)
+
+
+def most_on_slices(
+    allocation: Allocation, share: Share, user: str, time_limit: float | None
+) -> tuple[float, float, Float] | None:
+    """The most of ``share`` that a user has where all users run on their own slices and the policy's constraints hold;
+    a bound on it, and the tasks by server. None if no tasks on the slices satisfy the constraints.
+    """
+    instance = allocation.instance
+    total = Total(Counted(share, ByUser({user: 1.0})))
+    program = Policy(total, [*constraints_of(allocation.policy, instance), _OnSlices()])
+    try:
+        answer = program.allocate(instance, time_limit=time_limit)
+    except Infeasible:
+        return None
+    except NotCertified:  # what the user has there stays open
+        return 0.0, np.inf, np.zeros(instance.eligible.shape)
+    most = max(float(answer.objective), 0.0)
+    bound = most * float(np.exp(answer.certificate.gap)) if np.isfinite(answer.certificate.gap) else np.inf
+    return most, bound, np.asarray(answer.tasks_by_server)
+
+
+@dataclass(frozen=True, repr=False)
+class _OnSlices(Constraint):
+    """Every user runs on its own slice of each server."""
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        instance = pairs.instance
+        own = instance.tasks_alone * (instance.weights / instance.derived.total_weight)[:, None]
+        return {"slices": Rows(sp.eye_array(len(pairs), format="csr"), own[pairs.user, pairs.server])}
 
 
 @dataclass(frozen=True, repr=False)

@@ -348,8 +348,17 @@ def test_a_sum_with_factor_zero_leaves_that_part_out():
     ids=["a - b", "order - a", "a - 1", "1 - a", "-a"],
 )
 def test_nothing_is_subtracted(wrong):
-    with pytest.raises(fo.errors.InvalidBlock, match="not concave"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"objectives are maximised, .* Fix: bound what should be small"):
         wrong()
+
+
+def test_the_fix_for_a_difference_is_a_concave_function_that_solves():
+    with pytest.raises(fo.errors.InvalidBlock, match=r"a difference of Total\(\) and MaxMin\(\) is no objective"):
+        fo.Total() - fo.MaxMin()
+    with pytest.raises(fo.errors.InvalidBlock, match=r"a negative multiple of Total\(\) is no objective"):
+        -fo.Total()
+    fixed = fo.Policy(lambda model: cp.sum(model.tasks) - cp.sum_squares(model.tasks))
+    assert_allclose(fixed.allocate(POOL).tasks, 0.5, rtol=1e-5)  # x - x^2 is largest at 1/2
 
 
 @pytest.mark.parametrize(

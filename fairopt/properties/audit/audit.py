@@ -42,6 +42,7 @@ from fairopt.properties.misreports.best import Misreport, Tally, best_misreport,
 from fairopt.properties.misreports.teams import TeamLie, best_team_lie
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import (
+    BY_NAME,
     OF_ALLOCATIONS,
     OF_TEAMS,
     percent,
@@ -88,7 +89,7 @@ def audit(
     instances: Iterable[Instance] | None = None,
     *,
     share: Share | None = None,
-    positive: bool = False,
+    positive: bool | None = None,
     conditions: str | Iterable[str] = (),
     weights: bool = False,
     limits: bool = False,
@@ -122,8 +123,9 @@ def audit(
         its coefficients differ between servers. Clusters are drawn with rates if it reads them. On one pool a user's
         tasks all count alike, so margins are those in tasks; pools on which a user has nothing of a given share are
         left out.
-    positive : bool, default False
-        Positive demands only, in instances and in reports.
+    positive : bool, optional
+        Positive demands only, in instances and in reports. Default: where instances are drawn for ``pm`` and ``rm``,
+        which papers state for positive demands; `Finding.searched` says so. False draws zero demands too.
     conditions : iterable of str
         Of ``"positive demands"`` and ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
         k-dominant share, else 2).
@@ -177,7 +179,7 @@ def audit(
     require_whole(max_examples, "max_examples")
     require_whole(servers, "servers")
     require_whole(seed, "seed", 0)
-    known = _conditions(conditions, positive)
+    known = _conditions(conditions, bool(positive))
     if isinstance(instances, Instance) or not isinstance(instances, Iterable | None):
         raise InvalidBlock(f"instances is {instances!r}; give a list of instances, as [cluster]")
     given = None if instances is None else list(instances)
@@ -198,11 +200,12 @@ def audit(
                 random = setting.random_faults(given)
             for k, name in enumerate(names):
                 part = None if clock.left is None else clock.left / (len(names) - k)
-                search = PropertySearch(setting, name, random, seconds=part)
+                here = setting.of_property(name) if positive is None and given is None else setting
+                search = PropertySearch(here, name, random, seconds=part)
                 search.run(given)
                 findings.append(search.finding())
                 if prove and search.witness is None and not search.interrupted and not clock.late:
-                    proved = later("fairopt.properties.prove.prove:of_finding")(setting, name)
+                    proved = later("fairopt.properties.prove.prove:of_finding")(here, name)
                     findings[-1] = replace(findings[-1], proved=proved)
                 if found is not None:
                     found(findings[-1])
@@ -240,11 +243,18 @@ class AuditSettings:
     only: bool = False  # whether witnesses must have one of these shapes too
     shrinking: float = SHRINKING  # seconds for each candidate
     share: Share | None = None  # what users compare
+    by_default: bool = False  # whether demands are positive because the property is stated for such
 
     @property
     def positive(self) -> bool:
         """Whether demands are positive."""
         return "positive demands" in self.conditions
+
+    def of_property(self, name: str) -> AuditSettings:
+        """The same with positive demands, if the property is stated for such."""
+        if self.positive or not BY_NAME[name].positive:
+            return self
+        return replace(self, conditions=("positive demands", *self.conditions), by_default=True)
 
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
         """Which pools satisfy the conditions."""
@@ -382,7 +392,8 @@ class PropertySearch:
             self.faulty = len(self.random)
             return
         s = self.setting
-        options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
+        options = "positive demands by default, " * s.by_default
+        options += f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
         try:
             with self.clock.enforced():
                 if given is not None:

@@ -32,7 +32,7 @@ from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import Tally, verified_misreport
 from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.properties.names import OF_TEAMS, percent, property_name
-from fairopt.properties.within import decided_on_pools
+from fairopt.properties.within import WITHIN, decided_on_pools
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.many_instances import is_one_pool
 
@@ -164,7 +164,7 @@ def _witness(given: Any, name: str) -> Witness:
     known = instance.teams.names if name == "team-strategy-proof" else instance.users
     if user is not None and user not in known:
         raise ValueError(f"it names user {user!r}, who is not in the instance")
-    if pool and user is None and name not in (*OF_TEAMS, "pareto"):  # that within constraints names none
+    if pool and user is None and name not in (*OF_TEAMS, *WITHIN):  # those within constraints name none
         raise ValueError("it names no user")
     if name.startswith("strategy-proof"):
         if lie is None or gain is None or gain != margin:

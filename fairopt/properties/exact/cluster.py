@@ -24,7 +24,7 @@ from fairopt.runtime.arrays import Float
 Vector = list[Fraction]
 Table = list[Vector]
 
-MEASURED = ("pareto", "sharing-incentive", "envy-free")
+MEASURED = ("pareto", "sharing-incentive", "sharing-incentive-within", "envy-free")
 ZERO, ONE = Fraction(0), Fraction(1)
 WIDTH = Fraction(1, 10**30)  # relative, of irrational shares
 LOSS = Fraction(1, 10**9)  # of what another user has: more is no rounding of a dominating allocation
@@ -38,15 +38,18 @@ class ExactJudge:
     answer: Allocation
     share: Share | None
 
-    def margin(self, name: str, dominating: Float | None = None) -> Fraction:
+    def margin(self, name: str, other: Float | None = None) -> Fraction:
         """The largest margin of one of the properties ``MEASURED``, positive where it fails.
 
-        That of Pareto efficiency is the gain in an allocation that is said to dominate this one; -1 without one.
+        That of Pareto efficiency is the gain in another allocation, which is said to dominate this one; -1 without one.
+        Another allocation on the own slices is what these offer within constraints.
         """
         users = self.users
         if name == "pareto":
-            return -ONE if dominating is None else self.gain(dominating)
-        if name == "sharing-incentive":
+            return -ONE if other is None else self.gain(other)
+        if name == "sharing-incentive-within" and other is not None:
+            return self.short_of(other)
+        if name.startswith("sharing-incentive"):
             return max((self.relative(j, self.slices[j]) for j in users), default=-ONE)
         if name != "envy-free":
             raise ValueError(f"{name} is not measured in fractions")
@@ -74,6 +77,21 @@ class ExactJudge:
             return -ONE
         of = {j: self.has[j] if self.has[j] > LITTLE * self.slices[j] else self.slices[j] for j in self.users}
         return max(((after[j] - self.has[j]) / of[j] for j in of if of[j]), default=ZERO)
+
+    def short_of(self, split: Float) -> Fraction:
+        """The largest margin to tasks on the own slices, scaled to fit; -1 if a linear constraint is broken."""
+        tasks, total, uses = table_of(split), sum(self.weights, ZERO), [ONE]
+        for j, row in enumerate(tasks):
+            for s, alone in self.alone[j].items():
+                if row[s]:
+                    uses.append(row[s] * total / (self.weights[j] * alone))
+            if limit := self.limits[j]:
+                uses.append(sum(row, ZERO) / limit)
+        fits = max(uses)
+        if not self.keeps([[v / fits for v in row] for row in tasks]):
+            return -ONE
+        there = [sum(map(Fraction.__mul__, x, c), ZERO) / fits for x, c in zip(tasks, self.worth, strict=True)]
+        return max((self.relative(j, there[j]) for j in self.users), default=-ONE)
 
     def keeps(self, tasks: Table) -> bool:
         """Whether tasks keep the linear constraints of the policy, up to a part of the terms of each row."""

@@ -27,13 +27,13 @@ from fairopt.policy import Policy, is_mechanism, label
 from fairopt.properties.audit.audit import AuditSettings, PropertySearch
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
-from fairopt.properties.names import MEANING, property_name, require_whole, texts, when_late
+from fairopt.properties.names import BY_NAME, MEANING, property_name, require_whole, texts, when_late
 from fairopt.properties.prove.assumptions import degree_of, require_consistent, seems_alike
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Reply, answers, require
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 from fairopt.properties.teams import labels_read, reads_guarantees
-from fairopt.properties.within import judged
+from fairopt.properties.within import WITHIN, judged
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
@@ -42,6 +42,7 @@ LEMMA = 10.0  # seconds for the lemmas on a share
 EXAMPLES, SEARCHING = 600, 5.0  # number of drawn instances, and seconds, beside a statement
 ALONE = 2000  # number of drawn instances where there is no statement: as many as of an audit, in all the time
 AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, in audits
+SEARCH = "search more instances by fo.audit(policy, max_examples=...)"
 ORDERED = 5  # most users for a user-defined objective, which is stated for every order of users
 DENOMINATORS = (10, 1_000, 10**6, 10**15)  # bounds on those of a witness, tried in turn
 
@@ -175,6 +176,7 @@ def of_finding(setting: AuditSettings, name: str) -> str:
     if not proved:
         return ""
     words = f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users"
+    words += ", of positive demands" * (setting.positive and BY_NAME[name].positive)
     return "; ".join([words, *sorted(filter(None, assumed))])
 
 
@@ -183,7 +185,7 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
     if type(policy) is not Policy:
         return f"{label(policy)} is not a policy made of blocks with conditions"
     if policy.constraints:
-        return f"{label(policy)} has constraints, which statements do not cover"
+        return f"{label(policy)} has constraints, which statements do not cover; prove it without them, or {SEARCH}"
     terms = [part for factor, part in policy.objective.summands() if factor > 0]
     objective = terms[0] if len(terms) == 1 else policy.objective
     if isinstance(objective, Inline):
@@ -192,8 +194,11 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
     if len(shares) != 1 and type(objective).conditions is not Objective.conditions:
         shares = (Tasks(),)  # what its conditions call levels
     if len(shares) != 1 or objective.of_bundles:
-        what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
-        return f"{objective} {what}; statements cover tasks and one share"
+        if not shares and not objective.of_bundles:
+            write = f"write {type(objective).__name__}.conditions, or {SEARCH}"
+            return f"a proof needs polynomials that hold at an optimum; {objective} states an expression only; {write}"
+        what = "decides bundles" if objective.of_bundles else f"compares {len(shares)} shares"
+        return f"a proof covers tasks counted by one share; {objective} {what}; {SEARCH}"
     if kind.users is not None and kind.users > ORDERED and not is_ours(objective):
         return f"{objective} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
     symbols = Symbols()
@@ -247,7 +252,9 @@ class _Attempt:
             interrupted = True
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
-        meaning = ", ".join(filter(None, (MEANING[self.name], judged(self.name, self.policy))))
+        meaning = (", " if self.name in WITHIN else "; ").join(
+            filter(None, (MEANING[self.name], judged(self.name, self.policy)))
+        )
         words = f"{meaning}: {self.kind.words}"
         if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
             words += ", in the leximin answer"  # of max-min answers

@@ -744,6 +744,17 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
             replay(path)
 
 
+def test_monotonicity_is_audited_with_positive_demands_as_it_is_stated() -> None:
+    found = audit(fo.DRF(), ["pm", "si"], max_examples=200)
+    assert not found["pm"].refuted and "positive demands by default" in str(found["pm"])
+    assert "positive" not in str(found["si"]) and found.conditions == ()
+    zeros = audit(fo.DRF(), "pm", positive=False, max_examples=200)["pm"]
+    assert zeros.refuted and (zeros.witness.instance.demands == 0).any()
+    given = audit(fo.DRF(), "pm", [zeros.witness.instance])["pm"]  # none of which is left out
+    assert given.refuted and not given.skipped
+    assert (audit(fo.DRF(), "rm", max_examples=200)["rm"].witness.instance.demands > 0).all()
+
+
 @pytest.mark.parametrize(("name", "demands"), [("pm", [[0, 1], [1, 0], [1, 1]]), ("rm", [[1, 3], [1, 0]])])
 def test_a_change_that_does_not_follow_is_refused(name: str, demands: list[list[int]], tmp_path: Path) -> None:
     path = audit(fo.FDS(0.5), [name], [fo.Instance(demands, [1, 1])]).save(tmp_path / "x.json")

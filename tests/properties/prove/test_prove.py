@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
+import cvxpy as cp
 import forked
 import numpy as np
 import pytest
@@ -535,6 +536,16 @@ def test_a_lemma_that_was_not_settled_is_asked_again(monkeypatch, nothing_drawn)
     assert fo.prove(DRF, "sp", resources=2)["sp"].verdict == "proved"
 
 
+@dataclass(frozen=True, repr=False)
+class Smooth(fo.Objective):
+    """A smooth minimum, of which a function is known and no share."""
+
+    width: float
+
+    def expression(self, model):
+        return -cp.log_sum_exp(-model.share(fo.DominantShare()) / self.width)
+
+
 def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
     mute = replace_conditions(MeanShare)
     found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)["pe"]
@@ -544,7 +555,8 @@ def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
         (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), "has constraints"),
         (fo.BottleneckFairness(), "is not a policy made of blocks"),
         (fo.FDS(0.1234567), "AlphaFair(0.1234567) has no polynomial"),
-        (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares"),
+        (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares; search more instances by fo.audit("),
+        (fo.Policy(Smooth(0.05)), "Smooth(0.05) states an expression only; write Smooth.conditions, or search"),
     ):
         found = fo.prove(policy, "pe", resources=2)["pe"]
         assert found.verdict == "unknown" and words in found.tried[0]

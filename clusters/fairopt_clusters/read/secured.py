@@ -228,9 +228,9 @@ class _Filling:
         if by_server:
             room = work.capacities[first] * np.bincount(of_server, minlength=len(first))[:, None]
             column, resource = np.nonzero(demands[self.user])
-            used, row = np.unique(place[column] * room.shape[1] + resource, return_inverse=True)
+            used, row_of = np.unique(place[column] * room.shape[1] + resource, return_inverse=True)
             columns.append(column)
-            rows.append(len(right) + row.ravel())
+            rows.append(len(right) + row_of.ravel())
             values.append(demands[self.user[column], resource])
             right += room.ravel()[used].tolist()
             self.on = able, demands, room

@@ -23,6 +23,7 @@ from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import folders_shown, written_at
 from fairopt.io.readers import Reader, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
+from fairopt.networks.files import is_graph
 from fairopt.questions.fitting import too_large, why_too_large
 from fairopt.runtime.extensions import OF_ITS_OPTIONS, installed, missing
 
@@ -217,7 +218,12 @@ class Source:
         with working(f"reading {self._name}"):
             if self._is_graph:
                 return self._network()
-            return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
+            try:
+                return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
+            except InvalidInstance:
+                if Path(self.path).suffix.lower() == ".json" and is_graph(Path(self.path)):
+                    return self._network()  # says what a graph needs
+                raise
 
     @property
     def _is_graph(self) -> bool:

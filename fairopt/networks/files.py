@@ -99,6 +99,15 @@ def _of_json(text: str) -> Any:
     return networkx().node_link_graph(data, edges=edges)
 
 
+def is_graph(path: Path) -> bool:
+    """Whether a file is JSON of nodes and links."""
+    try:
+        data = json.loads(read_text(path, EXPECTED))
+    except (InvalidInstance, ValueError):
+        return False
+    return isinstance(data, dict) and "nodes" in data and ("links" in data or "edges" in data)
+
+
 def _single(graph: Any, capacity: str | float, place: Path) -> Any:
     """A graph in which parallel links are one, of their total capacity, or without one if one of them has none."""
     nx = networkx()
@@ -112,8 +121,10 @@ def _single(graph: Any, capacity: str | float, place: Path) -> Any:
     for a, b, data in graph.edges(data=True):
         if a == b:
             continue
-        given = data.get(attribute, usual)
-        room = None if given is None else capacity_of(f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}", given)
+        given, name = data.get(attribute, usual), f"{a}{ONE_WAY if graph.is_directed() else BOTH_WAYS}{b}"
+        if given is None and attribute != "capacity":
+            raise InvalidInstance(f"{place}: the link {name} has no {attribute!r}; {nearest(attribute, data)}")
+        room = None if given is None else capacity_of(name, given)
         before = made.edges[a, b].pop("capacity", None) if made.has_edge(a, b) else 0.0
         joined = {} if room is None or before is None else {"capacity": before + room}
         made.add_edge(a, b, **{name: value for name, value in data.items() if name != "capacity"}, **joined)

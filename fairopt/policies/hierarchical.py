@@ -208,7 +208,8 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
     for team in instance.team_guarantees:
         if team not in teams:
             raise InvalidInstance(
-                f"the guarantee of {team!r} is of no team of HDRF(by={by!r}); add its label, or leave it out"
+                f"the guarantee of {team!r} is of no team of HDRF(by={by!r}); give "
+                f"by={instance.teams.outermost_first!r}, or leave it out"
             )
     starts = np.minimum(instance.guarantees, instance.task_limits)
     used = starts @ instance.ratios

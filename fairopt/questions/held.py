@@ -53,11 +53,19 @@ class HeldNow:
 
     @cached_property
     def judged(self) -> NDArray[np.intp]:
-        """The resource by which each row is over or under: the scarcest or, where none of it is used, the one with the
-        largest difference.
+        """The resource by which each row is over or under.
+
+        Of those that it waits for and holds less of than is fair, the one with the smallest part of it; else the
+        scarcest or, where none of it is used, the one with the largest difference.
         """
         uses = (self.fair + self.held + self.waiting)[:, 1 + self.scarcest] > 0
-        return np.where(uses, self.scarcest, np.abs(self.of_capacity).argmax(axis=1))
+        usual = np.where(uses, self.scarcest, np.abs(self.of_capacity).argmax(axis=1))
+        fair, held, waiting, apart = (of[:, 1:] for of in (self.fair, self.held, self.waiting, self.difference))
+        starves = (apart < 0) & (waiting > 0)
+        parts = np.divide(held, fair, out=np.full(fair.shape, np.inf), where=starves & (fair > 0)).round(SAME_USE)
+        rows = np.arange(len(parts))
+        least = np.where(parts[rows, usual] <= parts.min(axis=1), usual, parts.argmin(axis=1))
+        return np.where(np.isfinite(parts[rows, least]), least, usual)
 
     @cached_property
     def states(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def _table(instance: Instance, by: str, found: HeldNow) -> Table:
         title += " (the largest differences)"
         by += f" ({len(rows)} of {len(found.names):,})"
     if any(elsewhere):
-        title += f"; *: uses no {short(found.resources[found.scarcest])}"
+        title += f"; *: by another resource than {short(found.resources[found.scarcest])}"
     names = [found.names[r] for r in rows]
     return Table(title, Column(by, shortened(names, NAME), right=False), groups)
 
@@ -104,7 +104,8 @@ def below_sentences(allocation: Allocation, part: float) -> list[str]:
         out.append(f"{text}{amount(fair)}, and waits for {waits}")
     if len(rows) > MAX_BELOW:
         out.append(f"{len(rows) - MAX_BELOW:,} others that wait hold less than {100 * part:.3g} % too")
-    over = [now.names[r] for r in now.largest_first if now.states[r] == OVER][:NAMED]
+    more = (now.difference[:, 1 + now.scarcest] > 0) | (np.array(now.states) == OVER)
+    over = [now.names[r] for r in now.largest_first if more[r]][:NAMED]
     others = f"{' and '.join(shortened(over)) or 'nobody'} hold{'s' * (len(over) < 2)} more than is fair"
     quotas = "set quotas ('fairopt quotas' of fairopt-clusters)"
     return [*out, f"{others}: run what waits first, {quotas}, or see 'fairopt why'"]

@@ -451,6 +451,14 @@ def test_fractions_are_read_as_they_are() -> None:
     assert number(0.1, "a float") == numbers.Fraction(0.1)
 
 
+def test_fractions_that_take_minutes_to_read_are_refused() -> None:
+    third = "3" * numbers.MOST_DIGITS
+    assert numbers.fraction(f"-{third}/{third}") == -1
+    for text in (third + "3", f"1/{third}3"):
+        with pytest.raises(numbers.Fault, match="has more than 100,000 digits, which takes too long to check"):
+            numbers.fraction(text)
+
+
 @pytest.mark.parametrize("first", [fo.AlphaFair(1, fo.Tasks()), fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks())])
 def test_an_earlier_tier_keeps_what_its_own_tasks_reach_and_the_answer_too(first: fo.Objective, tmp_path: Path) -> None:
     """Else later tiers would be compared with too few tasks, or with none."""

@@ -255,6 +255,12 @@ def test_an_attribute_that_no_link_has_is_named(tmp_path: Path) -> None:
         fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeed")
 
 
+def test_a_link_without_the_attribute_of_others_is_named(tmp_path: Path) -> None:
+    (tmp_path / "two.gml").write_text(GML.replace("LinkSpeedRaw 2500000000.0", 'LinkSpeedName "2.5"'))
+    with pytest.raises(InvalidInstance, match=r"the link 0<?-+>?1 has no 'LinkSpeedRaw'; did you mean 'LinkSpeedName'"):
+        fo.networks.read(tmp_path / "two.gml", capacity="LinkSpeedRaw")
+
+
 def test_labels_of_nodes_are_not_their_names(tmp_path: Path) -> None:
     (tmp_path / "two.gml").write_text(GML)
     graph = fo.networks.read(tmp_path / "two.gml", capacity=1)
@@ -377,13 +383,16 @@ def test_the_command_line_compares_demands(tmp_path: Path) -> None:
     ("name", "option", "message"),
     [
         ("g.gml", (), "this is a graph and needs demands"),
+        ("g.json", (), "this is a graph and needs demands"),
         ("c.json", ("--paths", "3"), "--paths is for graphs and needs"),
     ],
 )
 def test_a_graph_on_the_command_line_needs_demands(
     tmp_path: Path, name: str, option: tuple[str, ...], message: str
 ) -> None:
-    (tmp_path / name).write_text(GML if name == "g.gml" else '{"demands": [[1]], "capacities": [1]}')
+    graph = '{"nodes": [{"id": "a"}, {"id": "b"}], "links": [{"source": "a", "target": "b", "capacity": 1}]}'
+    texts = {"g.gml": GML, "g.json": graph, "c.json": '{"demands": [[1]], "capacities": [1]}'}
+    (tmp_path / name).write_text(texts[name])
     code, out = command("solve", str(tmp_path / name), *option)
     assert code == 2
     assert message in " ".join(out.split())

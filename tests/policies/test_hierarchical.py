@@ -249,9 +249,9 @@ def test_weights_that_leaves_read_are_not_divided_among_a_team():
         ),
         (lambda: shared([[[1], [2]]], [[1], [1]], ["a"]), OutOfDomain, "demands that differ by server"),
         (
-            lambda: shared([[1]], [1], {"org": ["o"], "team": ["a"]}, guarantees={"o": {"resource1": 1}}),
+            lambda: shared([[1]] * 2, [1], {"org": ["o"] * 2, "team": ["a", "b"]}, guarantees={"o": {"resource1": 1}}),
             InvalidInstance,
-            "the guarantee of 'o' is of no team of HDRF",
+            r"the guarantee of 'o' is of no team of HDRF\(by=\('team',\)\); give by=\('org', 'team'\), or leave it out",
         ),
         (
             lambda: shared([[1], [1]], [4], ["a", "b"], guarantees=[3, 2]),

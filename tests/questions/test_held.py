@@ -143,7 +143,7 @@ def test_tables_show_teams_then_users_with_the_scarcest_resource_first():
         "vision         30    38   +8",
         "nlp            10     4   -6",
         "",
-        "Held now beside what is fair, by user; *: uses no gpu",
+        "Held now beside what is fair, by user; *: by another resource than gpu",
         "user   state   gpu: fair  held  +/-  waiting  tasks: fair  held  +/-  waiting",
         "─────────────────────────────────────────────────────────────────────────────",
         "train  over            5     8   +3        1            5     8   +3        1",

@@ -15,6 +15,7 @@ FULL = 1e-10  # relative
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 LARGEST = 100_000  # denominator of a simple fraction
 ROUNDED = 1e-12  # relative: of 1,000 amounts that are no such fraction about 3 would be taken for one
+FEW = 4  # levels that are tried one after the other
 PRICED = 1e-7  # of all that a step is worth: more than solver noise
 
 
@@ -209,7 +210,7 @@ class _Filling:
             able[:, k] = work.able[np.ix_(users, np.flatnonzero(of_server == k))].any(axis=1)
         self.user, place = np.nonzero(able)
         demands = work.demands[users]
-        rows, right = list[Float](), list[float]()
+        rows, columns, values, right = list[Indices](), list[Indices](), list[Float](), list[float]()
         self.row_of = dict[int, int]()  # of quotas
         for n, one in enumerate(quotas):
             needs = demands[:, work.resources.index(one.resource)]
@@ -219,49 +220,72 @@ class _Filling:
                 mine = np.array([name == team for name in teams], dtype=np.bool_)
                 row += np.where(mine[self.user] & on[first][place], needs[self.user], 0.0)
             if row.any():
-                self.row_of[n] = len(rows)
-                rows.append(row)
+                self.row_of[n] = len(right)
+                columns.append(np.flatnonzero(row))
+                rows.append(np.full(len(columns[-1]), len(right)))
+                values.append(row[columns[-1]])
                 right.append(one.amount)
         if by_server:
-            sizes = np.bincount(of_server, minlength=len(first))
-            for k, s in enumerate(first.tolist()):
-                for i in np.flatnonzero(demands.any(axis=0)).tolist():
-                    row = np.where(place == k, demands[self.user, i], 0.0)
-                    if row.any():
-                        rows.append(row)
-                        right.append(float(work.capacities[s, i] * sizes[k]))
-        self.rows, self.right = np.array(rows).reshape(len(rows), len(self.user)), np.array(right)
-        self.sums = np.zeros((len(users), len(self.user)))
-        self.sums[self.user, np.arange(len(self.user))] = 1.0
+            room = work.capacities[first] * np.bincount(of_server, minlength=len(first))[:, None]
+            column, resource = np.nonzero(demands[self.user])
+            used, row_of = np.unique(place[column] * room.shape[1] + resource, return_inverse=True)
+            columns.append(column)
+            rows.append(len(right) + row_of.ravel())
+            values.append(demands[self.user[column], resource])
+            right += room.ravel()[used].tolist()
+            self.on = able, demands, room
+        # nonzero numbers only: there are up to users times classes columns, 1.3 million of 8,000 pods on 480 servers
+        self.row, self.column = (np.concatenate([np.zeros(0, np.intp), *of]) for of in (rows, columns))
+        self.value, self.right = np.concatenate([np.zeros(0), *values]), np.array(right)
 
     def run(self, start: Float, rates: Float) -> Float:
         """The tasks at which limits or rows have stopped all users that rise from a start at given rates."""
         if len(self.user) == len(start):  # one class of servers each
-            return _filled(start, rates, self.limits, self.rows, self.right)
+            rows = np.zeros((len(self.right), len(start)))
+            rows[self.row, self.column] = self.value
+            return _filled(start, rates, self.limits, rows, self.right)
         at, rising = start.copy(), (rates > 0) & (start < self.limits * (1 - FULL))
         while rising.any():
+            at = self._ahead(at, np.where(rising, rates, 0.0))
+            rising &= at < self.limits * (1 - FULL)
             speed = np.where(rising, rates, 0.0)
-            level, worth = self._highest(at, speed)
+            level, worth = self._highest(at, speed) if rising.any() else (0.0, speed)
             at = np.minimum(at + level * speed, self.limits)
             stopped = rising & ((worth > PRICED) | (at >= self.limits * (1 - FULL)))
             rising &= ~(stopped if stopped.any() else rising)  # by rounding, all
         return at
 
+    def _ahead(self, at: Float, speed: Float) -> Float:
+        """Tasks further on, before rows stop anybody: those who reach their limits go no further.
+
+        Bisection over the levels at which they do, as one program a limit takes n of them. CPU seconds of a whole
+        reading without and with it, of pods that are all different: 1,000 on 60 servers 2.7 and 0.8, 2,000 on 120
+        6.5 and 1.6, 8,000 on 480 62 and 8.6.
+        """
+        rising = speed > 0
+        levels = np.unique((self.limits - at)[rising] / speed[rising])
+        levels = levels[np.isfinite(levels)]
+        low, high, k = -1, len(levels), len(levels) - 1
+        found = at
+        while high - low > FEW:
+            ahead = np.minimum(at + levels[k] * speed, self.limits)
+            if self._highest(at, ahead - at)[0] >= 1 - ROUNDED:
+                low, found = k, ahead
+            else:
+                high = k
+            k = (low + high) // 2
+        return found
+
     def _highest(self, at: Float, speed: Float) -> tuple[float, Float]:
         """How far users can rise from tasks at given speeds, and by what parts each of them stops all."""
         from scipy.optimize import linprog
 
-        unit, columns = self.unit, self.unit[self.user]
-        fast = float(np.max(speed / unit))
-        lower = np.hstack([-self.sums * columns / unit[:, None], (speed / unit / fast)[:, None]])
-        size = np.where(self.right > 0, self.right, 1.0)
-        upper = np.hstack([self.rows * columns / size[:, None], np.zeros((len(self.right), 1))])
+        unit, fast = self.unit, float(np.max(speed / self.unit))
         gain = np.zeros(len(self.user) + 1)
         gain[-1] = -1.0
         most = float(np.min(((self.limits - at) / np.where(speed > 0, speed, 1.0))[speed > 0])) * fast
         bounds = [(0, None)] * len(self.user) + [(0, max(most, 0.0))]
-        matrix, right = np.vstack([lower, upper]), np.concatenate([-at / unit, self.right / size])
-        solution = linprog(gain, matrix, right, bounds=bounds, method="highs-ds")
+        solution = linprog(gain, *self._rows(at, speed / unit / fast), bounds=bounds, method="highs-ds")
         if solution.x is None:  # what is at the start uses up rows but for rounding
             return 0.0, np.where(speed > 0, 1.0, 0.0)
         worth = np.maximum(-solution.ineqlin.marginals[: len(at)], 0.0) * speed / unit / fast
@@ -273,22 +297,60 @@ class _Filling:
 
         if quota not in self.row_of:
             return 0.0
-        row, columns = self.rows[self.row_of[quota]], self.unit[self.user]
+        mine = self.row == self.row_of[quota]
+        row = np.bincount(self.column[mine], self.value[mine], len(self.user) + 1)
         if len(self.user) == len(tasks):  # one class of servers each
-            return float(row @ tasks)
-        size = np.where(self.right > 0, self.right, 1.0)
-        matrix = np.vstack([-self.sums * columns / self.unit[:, None], self.rows * columns / size[:, None]])
-        right = np.concatenate([-tasks * (1 - ROUNDED) / self.unit, self.right / size])
-        solution = linprog(row * columns, matrix, right, bounds=[(0, None)] * len(self.user), method="highs-ds")
+            return float(row[:-1] @ tasks)
+        row[:-1] *= self.unit[self.user]
+        rows = self._rows(tasks * (1 - ROUNDED), np.zeros(len(tasks)))
+        bounds = [(0, None)] * len(self.user) + [(0, 0)]
+        solution = linprog(row, *rows, bounds=bounds, method="highs-ds")
         return max(float(solution.fun or 0.0), 0.0) if solution.x is not None else 0.0
+
+    def _rows(self, at: Float, speed: Float) -> tuple[Any, Float]:
+        """Rows and right sides of a program: users have tasks and what they rise by, within all rows.
+
+        Columns are parts of users' units, and the level. Users and rows come with the nonzero numbers only.
+        """
+        from scipy.sparse import csc_array
+
+        n, size = len(at), np.where(self.right > 0, self.right, 1.0)
+        of = [
+            (self.user, np.arange(len(self.user)), np.full(len(self.user), -1.0)),
+            (np.arange(n), np.full(n, len(self.user)), speed),
+            (n + self.row, self.column, self.value * self.unit[self.user[self.column]] / size[self.row]),
+        ]
+        row, column, value = (np.concatenate(parts) for parts in zip(*of, strict=True))
+        matrix = csc_array((value, (row, column)), shape=(n + len(size), len(self.user) + 1))
+        return matrix, np.concatenate([-at / self.unit, self.right / size])
 
     def part_that_fits(self, tasks: Float) -> float:
         """The largest part of tasks, at most 1, that fits."""
         if len(self.user) == len(tasks):
-            use = self.rows @ tasks
+            use = np.bincount(self.row, self.value * tasks[self.column], len(self.right))
             return float(min([1.0, *(self.right[use > 0] / use[use > 0])]))
+        if _placed(tasks, *self.on):
+            return 1.0
         level, _ = self._highest(np.zeros(len(tasks)), np.minimum(tasks, self.limits))
         return 1.0 if level > 1 - 1e-9 else level
+
+
+def _placed(tasks: Float, able: Bool, demands: Float, room: Float) -> bool:
+    """Whether all tasks fit if each user's are spread over its classes of servers in proportion to the room there.
+
+    False says nothing; True spares a program with a variable by user and class. Users who need most of what there is
+    on their servers come first. CPU seconds of a whole reading without and with it, of pods that are all different on
+    60, 120 and 240 servers: 1.0 and 0.8, 2.0 and 1.5, 6.4 and 5.2.
+    """
+    left, total = room.copy(), np.maximum(able.astype(np.float64) @ room, FULL)
+    for k in np.argsort(-tasks * (demands / total).max(axis=1), kind="stable").tolist():
+        needs, on = demands[k] > 0, able[k]
+        fit = (left[on][:, needs] / demands[k, needs]).min(axis=1, initial=np.inf)
+        if fit.sum() < tasks[k]:
+            return False
+        left[on] -= np.outer(fit * (tasks[k] / fit.sum()), demands[k])
+        np.maximum(left, 0.0, out=left)
+    return True
 
 
 def _filled(start: Float, rates: Float, limits: Float, rows: Float, right: Float) -> Float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairopt import Instance
@@ -49,6 +50,11 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     """
     gives = scheduler.divide(tree).to_dict()
     mine, rows, notes = scheduler.as_owed(scheduler.checked(tree)), list[tuple[str, str, float, float]](), Notes()
+    other = scheduler.divide(replace(tree, queues=tree.queues[::-1])).to_dict()
+    differ = [one.name for one in mine.leaves if any(_apart(gives[r][one.name], other[r][one.name]) for r in gives)]
+    notes.add("{queue} with another amount if the queues of the file come in another order, by ties", *differ)
+    unread = [one.name for one in tree.queues if one.limit] if scheduler.scheduler == "Kueue" else []
+    notes.add("the limits of {queue} count for nothing: Kueue has borrowing limits", *unread)
     notes.add("the lending limits of {queue} are not kept by fair", *(one.name for one in mine.queues if one.lending))
     for name in resources_of(mine):
         try:
@@ -60,6 +66,11 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
         rows += [(queue, name, gives[name][queue], fair.get(queue, math.nan)) for queue in leaves]
     table = pandas().DataFrame(rows, columns=["queue", "resource", "gives", "fair"])
     return table.assign(difference=table["gives"] - table["fair"]), notes.sentences()
+
+
+def _apart(one: float, other: float) -> bool:
+    """Whether amounts differ by more than rounding."""
+    return abs(one - other) > 1e-9 * max(one, other)
 
 
 def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:

@@ -1,7 +1,11 @@
 """What quotas secure: units that tasks take together within them, and that no more tasks fit beside."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from fairopt_clusters.read import secured as module
 from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users
 from fairopt_clusters.read.secured import secured as secured_by
 from hypothesis import given, settings
@@ -128,3 +132,51 @@ def test_what_stays_on_closed_servers_counts_for_a_team_without_quotas_within_li
     owing = {"a": [], "b": []}
     assert secured_by(Owed(owing), users, np.array([3.0, 2.0]))[0].tolist() == [3, 2]
     assert secured_by(Owed(owing, limits=limits), users, np.array([3.0, 2.0]))[0] == pytest.approx([1.5, 1.5])
+
+
+def crowd(seed, n=60, n_servers=12):
+    """A team with kinds of pods that are all different, on servers that are, with quotas on three flavors of them."""
+    draw = np.random.default_rng(seed)
+    demands, limits = draw.uniform(0.1, 2.0, (n, 2)), draw.integers(1, 9, n).astype(float)
+    capacities = draw.uniform(2.0, 12.0, (n_servers, 2))
+    able = np.array([(one <= capacities).all(axis=1) for one in demands])
+    flavors = [np.arange(n_servers) % 3 == k for k in range(3)]
+    quotas = [Entitlement(name, float(draw.uniform(5.0, 40.0)), {"t": on}) for on in flavors for name in ("cpu", "gpu")]
+    return Owed({"t": quotas}), Users(demands, limits, able, {"t": range(n)}, ["cpu", "gpu"], capacities)
+
+
+def test_many_limits_at_once_are_as_one_after_the_other(monkeypatch):
+    reached = list[float]()
+    for seed in range(6):
+        given = crowd(seed)
+        monkeypatch.setattr(module, "FEW", 4)
+        found = secured_by(*given)
+        monkeypatch.setattr(module, "FEW", np.inf)
+        other = secured_by(*given)
+        assert found.tasks == pytest.approx(other.tasks, rel=1e-9) and found.part == pytest.approx(other.part)
+        reached += (found.tasks / found.part / given[1].limits).tolist()
+    assert sum(of > 1 - 1e-9 for of in reached) > 20 and sum(of < 0.5 for of in reached) > 20
+
+
+def test_what_is_placed_without_a_program_fits_by_it(monkeypatch):
+    placed, said = module._placed, list[bool]()
+    monkeypatch.setattr(module, "_placed", lambda *of: said.append(placed(*of)) or False)
+    for seed, quota in ((seed, quota) for seed in range(4) for quota in (0.2, 0.4, 0.6, 3.0)):
+        owed, users = crowd(seed)
+        part = secured_by(
+            Owed({"t": [replace(one, amount=one.amount * quota) for one in owed.of_team["t"]]}), users
+        ).part
+        assert part == 1 or not said[-1], (seed, quota)
+    assert 4 <= sum(said) < len(said)
+
+
+def test_programs_take_memory_by_nonzero_numbers():
+    """An array of 150 users by their 22,500 places takes 27 MB, and there were several."""
+    owed, users = crowd(0, 150, 150)
+    users = replace(users, able=np.ones_like(users.able), demands=users.demands / 10)
+    tracemalloc.start()
+    try:
+        secured_by(owed, replace(users, capacities=users.capacities / 10))
+        assert tracemalloc.get_traced_memory()[1] < 25e6
+    finally:
+        tracemalloc.stop()

@@ -151,8 +151,28 @@ def test_exit_4_where_a_team_that_waits_holds_too_little(run: Any) -> None:
     ]
     assert Path("fairopt.prom").exists()
     assert run("teams.json", "--fail-if-below", "0.4").exit_code == 0  # not below it
-    fo.datasets.write(TEAMS.replace(task_limits=[9, 10, 2]), "content.json")
+    fo.datasets.write(TEAMS.replace(task_limits=[9, 6, 2]), "content.json")
     assert run("content.json", "--fail-if-below", "1").exit_code == 0  # nlp does not wait
+
+
+def test_a_team_with_its_fair_gpus_that_waits_for_cpus_is_below(run: Any) -> None:
+    made = fo.Instance(
+        [[4, 1], [1, 0], [4, 1]],
+        [80, 2],
+        users=["fit", "parse", "render"],
+        resources=["cpu", "gpu"],
+        teams={"team": ["ml", "ml", "web"]},
+        task_limits=[1, 32, 18],
+        held=[1, 0, 1],
+    )
+    fo.datasets.write(made, "cpus.json")
+    result = run("cpus.json", "-p", "most-tasks", "--fail-if-below", "0.8", "--metrics", "cpus.prom")
+    assert result.exit_code == 4 and result.stderr.splitlines()[0].startswith(
+        "ml holds 4 cpu, 11.1 % of its fair 36, and waits for 32"
+    )
+    found = parsed(Path("cpus.prom").read_text())
+    assert found["held_fair_ratio", "cpu", "ml"] == pytest.approx(1 / 9)
+    assert found["waiting_amount", "cpu", "ml"] == 32 and found["held_fair_ratio", "gpu", "web"] == 1
 
 
 def test_many_teams_below_are_counted(run: Any) -> None:

@@ -114,3 +114,14 @@ def test_a_queue_in_two_cohorts_and_a_circle(tmp_path: Path) -> None:
     file.write_text(clusters("a x 1 null"))
     with pytest.raises(fo.errors.InvalidInstance, match=r"flavors\[0\].resources\[0\].nominalQuota is missing; add it"):
         fc.read_queues(file)
+
+
+def test_notes_say_where_ties_decide_and_what_kueue_does_not_read():
+    two = tuple(Queue(name, request={"gpu": 14}) for name in "ab")
+    _, notes = fc.schedulers.beside(fc.schedulers.Volcano("capacity"), QueueTree("Volcano", two, {"gpu": 14}))
+    what = "2 queues with another amount if the queues of the file come in another order, by ties (such as a)"
+    assert notes == [what]
+    assert fc.schedulers.beside(fc.schedulers.KAI(), QueueTree("KAI", two, {"gpu": 14}))[1] == []
+    owed = tuple(Queue(name, guarantee={"gpu": 7}, limit={"gpu": 9}, request={"gpu": 14}) for name in "ab")
+    _, notes = fc.schedulers.beside(fc.schedulers.Kueue(), QueueTree("Kueue", owed))
+    assert notes == ["the limits of 2 queues count for nothing: Kueue has borrowing limits (such as a)"]

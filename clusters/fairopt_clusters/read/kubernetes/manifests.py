@@ -380,4 +380,28 @@ def _bytes(text: Any, where: str) -> int:
     return int(match[1]) * 1024**power
 
 
-_MADE = {"SparkApplication": _of_spark, "ScheduledSparkApplication": _of_spark, "TrainJob": _of_train_job}
+_SUBMITTER = {"resources": {"requests": {"cpu": "500m", "memory": "200Mi"}}}  # KubeRay, common/job.go
+
+
+def _of_ray_job(item: Json, name: str, place: str) -> dict[str, Any]:
+    """A RayJob with the pod that submits it, which KubeRay adds; in the mode of a sidecar a container of the head."""
+    is_schedule = item["kind"] == "RayCronJob"
+    outer = part(item, "spec")
+    spec = dict(part(outer, "jobTemplate") if is_schedule else outer)
+    mode, given = spec.get("submissionMode") or "K8sJobMode", spec.pop("submitterPodTemplate", None)
+    head = _get(spec, "rayClusterSpec.headGroupSpec.template.spec.containers")
+    if mode == "K8sJobMode":
+        spec["submitterPodTemplate"] = {"spec": {"containers": [_SUBMITTER]}} if given is None else given
+    elif mode == "SidecarMode" and isinstance(head, list):
+        group = spec["rayClusterSpec"]["headGroupSpec"]
+        pod = group["template"]["spec"] | {"containers": [*head, _SUBMITTER]}
+        group = {**group, "template": {**group["template"], "spec": pod}}
+        spec["rayClusterSpec"] = {**spec["rayClusterSpec"], "headGroupSpec": group}
+    return {"spec": {**outer, "jobTemplate": spec} if is_schedule else spec}
+
+
+_MADE = {
+    **dict.fromkeys(("SparkApplication", "ScheduledSparkApplication"), _of_spark),
+    **dict.fromkeys(("RayJob", "RayCronJob"), _of_ray_job),
+    "TrainJob": _of_train_job,
+}

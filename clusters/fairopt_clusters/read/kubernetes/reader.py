@@ -44,7 +44,7 @@ from fairopt_clusters.read.kubernetes.manifests import READ, expanded, with_mani
 from fairopt_clusters.read.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt_clusters.read.kubernetes.queues import Queues, Servers, Tasks
 from fairopt_clusters.read.kubernetes.transformations import transformations_in, with_outputs
-from fairopt_clusters.read.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
+from fairopt_clusters.read.kubernetes.unread import Other, kinds_read, note_unread, others_in, queue_named, unread_kinds
 from fairopt_clusters.read.queues.kubernetes_objects import most_used, owners_of, trees_of_objects
 from fairopt_clusters.read.queues.reader import without_jobs
 from fairopt_clusters.read.queues.teams import arguments_of_tree, barred
@@ -158,7 +158,7 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
             raise NothingAsked(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         kind = "Pod" if servers or capacity is not None else "Node"
-        fix += f"; the kinds that are read: {', '.join(sorted(_READ))}" * bool(others[0])
+        fix += f"; {kinds_read(_READ)}" * bool(others[0])
         error = NothingAsked if kind == "Pod" else InvalidInstance
         raise error("; ".join([f"{name}: there is no object of kind {kind}; {fix}", *notes.sentences()]))
     if not servers and capacity is None and not kueue.cluster_queues and (tree is None or not tree.total()):

@@ -90,6 +90,11 @@ def unread_kinds(others: Sequence[Other], of: str) -> str:
     return f"; not read is what is of the kind{'s' * (len(named) > 1)} {', '.join(named[:5])}" if named else ""
 
 
+def kinds_read(read: Collection[str]) -> str:
+    """The kinds that are read, with the queues of other schedulers."""
+    return f"the kinds that are read: {', '.join(sorted({*read, 'Queue'}))}"
+
+
 def _unread(others: Sequence[Other], of: str) -> list[Other]:
     """The objects without the queues of a scheduler, ``""`` for none."""
     queues = ("ConfigMap", "") if of == "YuniKorn" else ("Queue", of)
@@ -116,7 +121,7 @@ def note_unread(
         what = "{document} without a kind {is} not read" if kind == _NONE else what
         notes.add(what, *places, kind=kind, scheduler=f" of {scheduler}" * bool(scheduler))
     if others:
-        notes.say(f"the kinds that are read: {', '.join(sorted(read))}")
+        notes.say(kinds_read(read))
     notes.add("{PodGroup} with pods that start together or not at all: counted one by one", *gangs)
     read_marks = (*LABELS[of], QUEUE) if of else ()
     for key in () if teams else (key for key in _QUEUES[1:] if key not in read_marks):

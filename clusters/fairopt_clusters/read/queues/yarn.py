@@ -170,12 +170,7 @@ def tree_of_capacities(root: Element, name: str) -> QueueTree:
         parts = {child.tag: text_of(child) for child in element}
         key, place = parts.get("name", ""), place_of(element, name)
         if key.startswith(_PREFIX):
-            short = key.removeprefix(_PREFIX)
-            if short in properties:
-                raise InvalidInstance(
-                    f"{place}: {key} is given twice; the other one is {properties[short][1]}; keep one"
-                )
-            properties[short] = parts.get("value", ""), place
+            properties[key.removeprefix(_PREFIX)] = parts.get("value", ""), place  # the last counts, as in Hadoop
     queues = tuple(_below(_ROOT, "", properties))
     if not queues:
         raise InvalidInstance(f"{name} names no queues; give the property {_PREFIX}{_ROOT}.queues")

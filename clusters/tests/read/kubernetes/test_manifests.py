@@ -111,7 +111,10 @@ SETS = {  # by API and kind: a spec, and its sets of pods as cpu of one and how 
         {"template": {"driver": {"cores": 3}, "executor": {"cores": 2, "instances": 4}}},
         {"driver": (3, 1), "executor": (2, 4)},
     ),
-    ("ray.io/v1", "RayCronJob"): ({"jobTemplate": {"rayClusterSpec": RAY}}, OF_RAY),
+    ("ray.io/v1", "RayCronJob"): (
+        {"jobTemplate": {"rayClusterSpec": RAY}},
+        OF_RAY | {"submitterPodTemplate": (0.5, 1)},
+    ),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): (
         {"trainer": {"numNodes": 5, "resourcesPerNode": {"limits": {"cpu": 3}}}},
         {"trainer": (3, 5)},
@@ -130,6 +133,23 @@ def test_pods_of_each_kind(api, kind):
     spec, sets = SETS[api, kind]
     found = workload_of(thing(api, kind, spec=spec)).pod_sets
     assert {one.name: (float(one.template.spec.request["cpu"]), one.count) for one in found} == sets
+
+
+@pytest.mark.parametrize(
+    ("mode", "head", "submitter"),
+    [
+        ({}, 2, {"cpu": 0.5, "memory": 200 * 2**20}),
+        ({"submissionMode": "K8sJobMode", "submitterPodTemplate": template(3)}, 2, {"cpu": 3, "memory": 2**30}),
+        ({"submissionMode": "SidecarMode"}, 2.5, None),
+        ({"submissionMode": "HTTPMode", "submitterPodTemplate": template(3)}, 2, None),
+        ({"submissionMode": "InteractiveMode"}, 2, None),
+    ],
+)
+def test_a_ray_job_has_the_pod_that_submits_it_by_its_mode(mode, head, submitter):
+    item = thing("ray.io/v1", "RayJob", spec={"rayClusterSpec": RAY, **mode})
+    found = {one.name: one.template.spec.request for one in workload_of(item).pod_sets}
+    assert float(found["headGroupSpec"]["cpu"]) == head and found.get("submitterPodTemplate") == submitter
+    assert len(RAY["headGroupSpec"]["template"]["spec"]["containers"]) == 1
 
 
 def test_pods_of_a_job_that_are_done_do_not_count():
@@ -553,7 +573,9 @@ def test_what_of_queues_of_kueue_is_not_modelled_is_noted(tmp_path):
 
 
 def test_what_is_not_read_is_named_with_what_would_be(tmp_path):
-    with pytest.raises(InvalidInstance, match=r"kind Workflow \(w\); the kinds that are read: AppWrapper, .*TrainJob"):
+    with pytest.raises(
+        InvalidInstance, match=r"kind Workflow \(w\); the kinds that are read: AppWrapper, .*Queue, .*Tr"
+    ):
         read_all(tmp_path, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}})
     bare = thing("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", spec={"trainer": {"numNodes": 2}})
     with pytest.raises(InvalidInstance, match=r"1 object without a template of pods was left out \(team/t\)"):

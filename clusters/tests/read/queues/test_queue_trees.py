@@ -108,6 +108,13 @@ def capacities(**given):
     return f"<configuration>{''.join(rows)}</configuration>"
 
 
+def test_of_a_property_given_twice_the_last_counts_as_in_hadoop(read):
+    text = capacities(root__queues="a,b", root__a__capacity=30, root__b__capacity=70)
+    again = capacities(root__a__capacity=60, root__b__capacity=40)
+    both = text.replace("</configuration>", "") + again.replace("<configuration>", "")
+    assert read(both, "c.xml") == read(text.replace(">30<", ">60<").replace(">70<", ">40<"), "c.xml")
+
+
 TWO_LEVELS = dict(
     root__queues="prod, dev",
     root__prod__capacity=60,

@@ -47,10 +47,10 @@ def draw_services(services: Mapping[str, Service], *, ax: Any = None, time_unit:
     Examples
     --------
     >>> import fairopt as fo
-    >>> jobs = [fo.Job("A", [1], 1, tasks=9), fo.Job("B", [1], 1, tasks=3, arrival=4)]
+    >>> jobs = [fo.Job("A", [1], 1, tasks=9), fo.Job("B", [1], 1, tasks=4, arrival=4)]
     >>> run = fo.simulate([1], jobs)
     >>> [ax.get_title(loc="left") for ax in draw_services({"drf": fo.online.service(run, window=4)}).axes]
-    ["drf (Jain's index 0.93)"]
+    ["drf (Jain's index 1.00)"]
     """
     of = list(services.values())
     if not of:
@@ -71,8 +71,9 @@ def draw_services(services: Mapping[str, Service], *, ax: Any = None, time_unit:
         panel.set_xlim(one.edges[0], one.edges[-1])
         panel.set_xlabel(f"time ({NAMES[time_unit]})" if time_unit else "time", fontsize=8)
         panel.set_ylabel("service per window", fontsize=8)
-        index = np.nanmean(one.jain) if np.isfinite(one.jain).any() else np.nan
-        panel.set_title(cut(f"{name} (Jain's index {index:.2f})", int(WIDTH / 0.08)), fontsize=9, loc="left")
+        compared = one.jain[np.isfinite(one.jain)]
+        index = f" (Jain's index {compared.mean():.2f})" if len(compared) else ""
+        panel.set_title(cut(name + index, int(WIDTH / 0.08)), fontsize=9, loc="left")
         if ax is None:
             panel.label_outer()
     handles, names = axes[0].get_legend_handles_labels()

@@ -18,6 +18,7 @@ from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, amounts_given, say_notes, with_options_of_jobs
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
+from fairopt.cli.values import labelled_number
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.files import reader_of_folder
@@ -203,10 +204,8 @@ def replay_jobs(
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
     remembered = None if usage is None else named_usage(usage)
-    given_cost = (
-        None if cost is None else {name: _amount(name, text) for name, text in amounts_given("--cost", cost).items()}
-    )
-    if cost is not None and window is None and kind != SERVICE:
+    costs = dict(labelled_number("--cost", text, "resource", "output=2") for text in cost or ())
+    if cost and window is None and kind != SERVICE:
         raise InvalidBlock("--cost counts service; give --window TIME too, such as --window 60")
     check_unit(time_unit)
     check_threshold(threshold)
@@ -256,12 +255,11 @@ def replay_jobs(
             past: dict[str, Any] = {"usage": of_rule or remembered} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
     runs: dict[str, Timeline] = {}
-
-    counted = given_cost or (TOKENS if {*TOKENS} <= {*cluster.resources} else None)
+    served_as = costs or (TOKENS if {*TOKENS} <= {*cluster.resources} else None)
 
     def show() -> None:
         wanted = window is not None or kind == SERVICE
-        services = {name: service(run, counted, window) for name, run in runs.items()} if wanted else {}
+        services = {name: service(run, served_as, window) for name, run in runs.items()} if wanted else {}
         if as_json:
             done = {name: timeline_data(run, threshold, services.get(name)) for name, run in runs.items()}
             show_json("fairopt.simulations/1", {"notes": notes, "policies": done})
@@ -327,14 +325,6 @@ def replay_jobs(
         )
 
 
-def _amount(name: str, text: str) -> float:
-    """A cost as a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidBlock(f"--cost {name}={text} is no number; give such as {name}=2") from None
-
-
 class _Rule(NamedTuple):
     """A policy: its name, the share that is measured, the order of the queue, weights of teams, and its memory."""
 
@@ -393,9 +383,8 @@ def _server(capacity: list[str], jobs: str) -> Instance:
     """One server with a capacity, in the units that the header of the jobs names."""
     given = capacity_of(amounts_given("--capacity", capacity))
     of_requests = next(kind for kind in readers_of_jobs() if kind.name == "requests")
-    if of_requests.asked(
-        of_requests.path, Path(jobs), ()
-    ):  # tokens are counted, and limit nothing unless their amount is given
+    if of_requests.asked(of_requests.path, Path(jobs), ()):
+        # tokens are counted, and limit nothing unless their amount is given
         given = dict.fromkeys(TOKENS, Fraction(COUNTED)) | dict(given)
         return Instance([], [float(amount) for amount in given.values()], resources=list(given), servers=["capacity"])
     header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]

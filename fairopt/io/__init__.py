@@ -7,7 +7,7 @@ the fix.
 * `readers`: what a reader says of itself; our own, and those of other distributions.
 * `files`: the reader or writer for a path, by its content.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
-* `jobs`: jobs with times, from a table. `requests`: those of traces of requests to language models.
+* `jobs`: jobs with times, from a table. `request_traces`: those of requests to language models.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
 * `notes`: what readers return: arguments, and sentences on omissions and assumptions.

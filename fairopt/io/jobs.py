@@ -155,11 +155,17 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
 
 def _arrivals(table: InputTable, notes: Notes) -> Float:
     """Dates as seconds since the first one."""
-    cells = table.texts("arrival")
-    seconds = seconds_of(cells, table, "arrival")
+    seconds = since_first(table, "arrival", _ARRIVAL.fix)
+    first = table.texts("arrival")[int(seconds.argmin())]
+    notes.say(f"times are in seconds, as are durations; 0 is {first}, the first arrival")
+    return seconds
+
+
+def since_first(table: InputTable, column: str, fix: str) -> Float:
+    """A column of dates, none empty, as seconds since the first one."""
+    seconds = seconds_of(table.texts(column), table, column)
     if np.isnan(seconds).any():
-        table.refuse(int(np.isnan(seconds).argmax()), "arrival", f"the cell is empty; {_ARRIVAL.fix}")
-    notes.say(f"times are in seconds, as are durations; 0 is {cells[int(seconds.argmin())]}, the first arrival")
+        table.refuse(int(np.isnan(seconds).argmax()), column, f"the cell is empty; {fix}")
     return np.asarray(seconds - seconds.min())
 
 

@@ -177,7 +177,7 @@ OWN = (
 OWN_OF_JOBS = (
     Reader(
         "requests",
-        "fairopt.io.requests:read_requests",
+        "fairopt.io.request_traces:read_requests",
         (
             Option(
                 "tenants", dict, "NAME=PART", "Of a trace of requests: tenants and their parts of them; repeatable."
@@ -186,7 +186,7 @@ OWN_OF_JOBS = (
             Option("prefill_rate", float, "TOKENS", "Of a trace of requests: input tokens a second of one slot."),
             Option("decode_rate", float, "TOKENS", "Of a trace of requests: output tokens a second of one slot."),
         ),
-        path="fairopt.io.requests:is_requests",
+        path="fairopt.io.request_traces:is_requests",
         shown="a trace of requests to language models",
         examples="""\
   azure.csv  a trace of requests: TIMESTAMP, ContextTokens, GeneratedTokens (Azure);

@@ -75,6 +75,8 @@ def read_jobs(
           its lines), ``gang`` (1 if all tasks start together), ``limit`` (default the duration) and ``servers``
           (servers or types of servers joined by ``|``, default all). Every other column is a resource, in units per
           task, with the header that the servers have, as ``memory [GiB]``; nothing is converted,
+        * a trace of requests to language models (of Azure, BurstGPT or Mooncake), with ``tenants`` or
+          ``tenant_column``, see :doc:`/serving`,
         * with fairopt-clusters output of Slurm's ``sacct --json`` or ``sacct -P``, or a folder of the openb trace, see
           :doc:`/clusters/files`.
     servers : Instance, optional

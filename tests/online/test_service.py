@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.io.requests import _in_turn
+from fairopt.io.request_traces import _in_turn
 
 COST = {"input": 1.0, "output": 2.0}
 SLOTS = fo.Instance([], [[2, 1e12, 1e12, 1e12]], resources=["slot", "input", "output", "tokens"])

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.jobs import JobArguments, in_order
+from fairopt.io.jobs import JobArguments, in_order, since_first
 from fairopt.io.notes import Notes, counted
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.text_files import read_text
-from fairopt.io.times import are_dates, seconds_of
+from fairopt.io.times import are_dates
 from fairopt.runtime.arrays import Float, Indices
 
 if TYPE_CHECKING:
@@ -149,11 +149,8 @@ def _rates(given: Mapping[str, float | None], notes: Notes) -> tuple[float, floa
 def _times(table: InputTable, of: Format) -> Float:
     """Arrivals in seconds since the first one."""
     if are_dates(table.cells(of.time)):
-        seconds = seconds_of(table.texts(of.time), table, of.time)
-        if np.isnan(seconds).any():
-            table.refuse(int(np.isnan(seconds).argmax()), of.time, "the cell is empty; give the time of the request")
-    else:
-        seconds = table.numbers(Column(of.time, fix="give a finite number >= 0, or dates in all cells")) * of.seconds
+        return since_first(table, of.time, "give the time of the request")
+    seconds = table.numbers(Column(of.time, fix="give a finite number >= 0, or dates in all cells")) * of.seconds
     return np.asarray(seconds - seconds.min())
 
 

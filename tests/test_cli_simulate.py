@@ -315,3 +315,65 @@ def test_the_time_limit_shows_the_part_done(run: Any) -> None:
     assert "stopped by the time limit after 0 of 2 policies" in done.stderr
     assert run("jobs.csv", "-p", "drf", "--time-limit", "1e-9").exit_code == 0
     assert "time_limit is -1" in run("jobs.csv", "--time-limit", "-1").stderr
+
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
+    f"2023-11-16 18:15:{k:02d}.5,{100 + k},{10 + k % 7}\n" for k in range(40)
+)
+ON_SLOTS = ("--capacity", "slot=1", "--tenants", "chat=1", "--tenants", "code=3", "--fair", "0")
+
+
+def test_a_trace_of_requests_is_served_under_several_rules_and_measured_by_window(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "azure.csv").write_text(AZURE)
+    rules = ("-p", "vtc", "-p", "drr:quantum=500", "-p", "fcfs", "--decode-rate", "5", "--window", "20")
+    found = numbers_of(run("azure.csv", *ON_SLOTS, *rules, "--json", servers=False))
+    asked = {"chat": 0, "code": 0}
+    trace = fo.online.read_jobs(
+        "azure.csv",
+        fo.Instance([], [[1, 1e12, 1e12]], resources=["slot", "input", "output"]),
+        tenants={"chat": 1, "code": 3},
+    )
+    for job in trace:
+        asked[job.user] += job.demands[1] + 2 * job.demands[2]
+    for numbers in found.values():
+        assert numbers["service"]["total"] == asked
+        assert len(numbers["service"]["jain"]) == len(numbers["service"]["edges"]) - 1
+    served = {name: numbers["service"] for name, numbers in found.items()}
+    assert served["vtc"]["largest_gap"] <= served["vtc"]["bound"] < served["FCFS"]["largest_gap"]
+    done = run("azure.csv", *ON_SLOTS, *rules, "--plot", "served.png", "--kind", "service", servers=False)
+    assert done.exit_code == 0, done.output
+    assert "Service per weight" in done.stdout and (tmp_path / "served.png").stat().st_size
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_costs_of_service_are_those_that_are_given(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "azure.csv").write_text(AZURE)
+    options = ("-p", "vtc", "--window", "50", "--cost", "output=1", "--json")
+    (numbers,) = numbers_of(run("azure.csv", *ON_SLOTS, *options, servers=False)).values()
+    assert sum(numbers["service"]["total"].values()) == sum(10 + k % 7 for k in range(40))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cost", "cpu=1"), "--cost counts service; give --window TIME too"),
+        (("--window", "5", "--cost", "cpu=much"), "--cost 'cpu=much': give the resource and a number"),
+        (("--window", "5", "--cost", "gpu=1"), "--cost names 'gpu'"),
+        (("--window", "-5"), "window is -5.0; give a finite time > 0"),
+        (
+            ("--plot", "x.png", "--kind", "service", "--between", "0", "9"),
+            "--kind service has windows and no --between",
+        ),
+        (("-p", "vtc:lift=2"), "lift is 2.0; give True or False"),
+    ],
+)
+def test_what_is_wrong_with_service_is_said(run: Any, options: tuple[str, ...], message: str) -> None:
+    done = run("jobs.csv", *options)
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.stderr.split()) and not done.stdout  # before anything is replayed
+
+
+def test_windows_that_are_too_short_lose_no_replay(run: Any) -> None:
+    done = run("jobs.csv", "--window", "1e-9")
+    assert done.exit_code == 0, done.output
+    assert "cannot measure service: window is 1e-09" in " ".join(done.stderr.split()) and "policy" in done.stdout

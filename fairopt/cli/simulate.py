@@ -25,13 +25,11 @@ from fairopt.io.files import reader_of_folder
 from fairopt.io.quantities import capacity_of
 from fairopt.io.readers import readers_of_jobs
 from fairopt.io.text_files import read_text
-from fairopt.online import Usage, service
-from fairopt.online.backfill import BackfillScheduler
-from fairopt.online.files import JobTrace, read_jobs
-from fairopt.online.hierarchical import HierarchicalScheduler
+from fairopt.online import BackfillScheduler, HierarchicalScheduler, JobTrace, Timeline, Usage, read_jobs, service
 from fairopt.online.scheduler import Scheduler
+from fairopt.online.served import check_window
 from fairopt.online.simulation import simulate
-from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
+from fairopt.online.timeline import THRESHOLD, check_threshold
 from fairopt.online.units import check_unit
 from fairopt.online.usage import NAMES as USAGES
 from fairopt.online.usage import named_usage
@@ -207,6 +205,7 @@ def replay_jobs(
     costs = dict(labelled_number("--cost", text, "resource", "output=2") for text in cost or ())
     if cost and window is None and kind != SERVICE:
         raise InvalidBlock("--cost counts service; give --window TIME too, such as --window 60")
+    check_window(window)
     check_unit(time_unit)
     check_threshold(threshold)
     rules: dict[str, _Rule] = {}
@@ -233,6 +232,9 @@ def replay_jobs(
     of_servers = {name: value for name, value in given.items() if name not in of_jobs or name in shared}
     source = Source(servers or jobs, of_servers, pooled=pooled)
     cluster = source.read_servers() if capacity is None else _server(capacity, jobs)
+    for name in costs:
+        if name not in cluster.resources:
+            raise InvalidBlock(f"--cost names {name!r}; {nearest(name, cluster.resources)}")
     with working(f"reading {jobs}"):
         trace = read_jobs(jobs, cluster, compress=compress, **{name: given[name] for name in given if name in of_jobs})
     notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
@@ -258,8 +260,12 @@ def replay_jobs(
     served_as = costs or (TOKENS if {*TOKENS} <= {*cluster.resources} else None)
 
     def show() -> None:
-        wanted = window is not None or kind == SERVICE
-        services = {name: service(run, served_as, window) for name, run in runs.items()} if wanted else {}
+        services = {}
+        if window is not None or kind == SERVICE:
+            try:
+                services = {name: service(run, served_as, window) for name, run in runs.items()}
+            except InvalidBlock as error:  # a window that is too short for the run, known only now
+                complain(f"cannot measure service: {error}")
         if as_json:
             done = {name: timeline_data(run, threshold, services.get(name)) for name, run in runs.items()}
             show_json("fairopt.simulations/1", {"notes": notes, "policies": done})

@@ -96,10 +96,9 @@ def service(run: Timeline, cost: Mapping[str, float] | None = None, window: floa
            [2., 2.],
            [1., 0.]]), array([nan,  1., nan, nan]))
     """
+    check_window(window)
     begun, ended = run.span
     length = (ended - begun) / WINDOWS if window is None else window
-    if not isinstance(length, (int, float)) or isinstance(length, bool) or not 0 <= length < math.inf:
-        raise InvalidBlock(f"window is {window!r}; give a finite time > 0, in the unit of the jobs")
     if window is not None and not length * MOST_WINDOWS >= ended - begun:
         raise InvalidBlock(f"window is {window!r}, and the run lasts {ended - begun:.6g}; give a longer one")
     n = max(1, math.ceil((ended - begun) / length)) if length else 1
@@ -113,6 +112,14 @@ def service(run: Timeline, cost: Mapping[str, float] | None = None, window: floa
     active = waits[:-1] & waits[1:]
     index = [jain(row[here]) if here.sum() > 1 else np.nan for row, here in zip(served, active, strict=True)]
     return Service(run.users, edges, served, active, np.array(index), *service_gap(run, cost))
+
+
+def check_window(window: float | None) -> None:
+    """Raise `InvalidBlock` for a window that is not a positive number."""
+    if window is None:
+        return
+    if not isinstance(window, (int, float)) or isinstance(window, bool) or not 0 < window < math.inf:
+        raise InvalidBlock(f"window is {window!r}; give a finite time > 0, in the unit of the jobs")
 
 
 def _waiting(run: Timeline, edges: Float, users: Indices) -> Bool:

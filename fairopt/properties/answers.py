@@ -98,6 +98,15 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     return outcomes
 
 
+def solved_in_batches(mechanism: Any) -> bool:
+    """Whether `outcomes_of` solves pools of the mechanism together."""
+    if type(mechanism) is not Policy:
+        return False
+    two = Batch.of([[[1, 2], [2, 1]], [[1, 1], [1, 3]]], [4, 4])
+    nothing = Outcomes(np.full((2, 2), np.nan), np.zeros(2, dtype=bool), np.zeros(2, dtype=bool))
+    return not len(_solve_in_batch(mechanism, two, nothing))
+
+
 def checked(mechanism: Any, instance: Instance) -> Allocation:
     """A mechanism's answer on an instance, checked against the instance's data.
 

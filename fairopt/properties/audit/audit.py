@@ -7,7 +7,6 @@ worst candidates are shrunk and verified by an independent computation; the firs
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.answers import checked, non_deterministic, outcomes_of
+from fairopt.properties.answers import checked, non_deterministic, solved_in_batches
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import (
@@ -67,14 +66,15 @@ USUAL_OF_TEAMS = ("pareto", "team-sharing-incentive", "strategy-proof", "team-st
 
 LEAST_MARGIN = 1e-5  # smaller ones are noise of the methods: up to 5e-7 on 2,000 pools at alpha 1
 LEAST_PARETO = 1e-6  # of a given instance, as in `check`
-ENOUGH = 500  # instances tried even if the first is a counterexample, for meaningful rates
-CHUNK = 0.25  # seconds between two checks of the clock
+# What follows from the kind of a mechanism does not depend on a clock, so that witnesses are the same on any machine.
+# Solved in batches (microseconds an answer), or one by one (milliseconds):
+ENOUGH, FEW_ENOUGH = 500, 32  # instances tried even if the first is a counterexample, for meaningful rates
+CHUNK, SMALL_CHUNK = 256, 8  # instances between two checks of the clock
+TRIES, FEW_TRIES = 60, 12  # false reports of each user on each instance
 LARGEST_CHUNK = 2048
 ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
 FIRST = 16  # a shape is dropped if the mechanism is undefined for all of its first pools, at least so many
 SHOWN_FAULTS = 5
-TRIES, FEW_TRIES = 60, 12  # false reports of each user on each instance; the fewer if an instance takes SLOW seconds
-SLOW = 0.02
 ON_SERVERS = 40  # false reports of each user on each drawn cluster
 SMALL_FIRST = 8  # pools drawn one by one before a larger shape joins
 SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
@@ -191,7 +191,7 @@ def audit(
     clock = begin(time_limit)
     with by_itself() as tell:
         draws = bool(weights), bool(limits), int(servers), int(max_examples), int(seed)
-        setting = AuditSettings(policy, known, *draws, tell, share=share)
+        setting = AuditSettings(policy, known, *draws, tell, SHRINKING, share=share)
         findings: list[Finding] = []
         random: tuple[Fault, ...] = ()
         stopped = False
@@ -239,9 +239,9 @@ class AuditSettings:
     max_examples: int
     seed: int
     tell: Listener
+    shrinking: float  # seconds for each candidate
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
     only: bool = False  # whether witnesses must have one of these shapes too
-    shrinking: float = SHRINKING  # seconds for each candidate
     share: Share | None = None  # what users compare
     by_default: bool = False  # whether demands are positive because the property is stated for such
 
@@ -330,18 +330,9 @@ class AuditSettings:
         return reads_guarantees(self.policy)
 
     @cached_property
-    def each_answer(self) -> float:
-        """CPU seconds per answer, not wall time, so that witnesses do not depend on other work on the machine."""
-        rng = np.random.default_rng(self.seed)
-        each = 0.0
-        for size in (1, 2, 64):  # the first may import modules
-            pools = random_pools(rng, "integers", (2, 2), size, positive=True)
-            begun = time.process_time()
-            outcomes_of(self.policy, pools)
-            each = (time.process_time() - begun) / size
-            if size > 1 and each > SLOW / 10:
-                break
-        return each
+    def in_batches(self) -> bool:
+        """Whether pools of the mechanism are solved together."""
+        return solved_in_batches(self.policy)
 
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
@@ -376,7 +367,6 @@ class PropertySearch:
     witness: Witness | None = None
     interrupted: bool = False
     late: bool = False
-    each: float = 0.0  # seconds per instance
     seconds: float | None = None  # time limit
 
     def __post_init__(self) -> None:
@@ -410,7 +400,7 @@ class PropertySearch:
         except (KeyboardInterrupt, Late) as end:
             self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, Late)
             with contextlib.suppress(KeyboardInterrupt):  # a second one keeps the results so far
-                if self.candidates and s.each_answer < SLOW:  # verified without shrinking: milliseconds
+                if self.candidates and self.clock.seconds < self.looked_at:  # without shrinking: less than a second
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
 
     def confirmed(self, case: Counterexample) -> Witness | None:
@@ -449,10 +439,9 @@ class PropertySearch:
     def _look_at_pools(self) -> None:
         """Search drawn pools until there is a witness, or all examples have been tried."""
         s, since = self.setting, 0
-        self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
         by_shape: dict[tuple[int, int], tuple[int, int]] = {}
         for family, pools in self._drawn_pools():
-            before, step = self.tried, self._step
+            before, step = self.tried, CHUNK if s.in_batches else SMALL_CHUNK
             for first in range(0, len(pools), step):
                 self._measure(family, pools[first : first + step])
                 s.tell(f"{self.name}, instances", min(self.looked_at, s.max_examples), s.max_examples)
@@ -466,7 +455,7 @@ class PropertySearch:
             since += 1
             self.late = self.clock.late and self.looked_at < s.max_examples
             done = self.looked_at >= s.max_examples or self.late
-            enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer for a slow mechanism
+            enough = ENOUGH if s.in_batches else FEW_ENOUGH
             time_to_prove = self.clock.late or self.clock.seconds > (self.clock.time_limit or np.inf) / 2
             if self.candidates and (done or time_to_prove or (since >= len(FAMILIES) and self.tried >= enough)):
                 since = 0
@@ -527,17 +516,10 @@ class PropertySearch:
         """Number of instances, with and without an answer."""
         return self.tried + self.skipped + self.faulty
 
-    @property
-    def _step(self) -> int:
-        """Instances between two checks of the clock."""
-        chunk = min(CHUNK, (self.clock.time_limit or np.inf) / 10)
-        return int(np.clip(chunk / max(self.each, 1e-9), 1, LARGEST_CHUNK))
-
     def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, self.clock.seconds
-        tries = TRIES if self.each < SLOW else FEW_TRIES
+        tries = TRIES if s.in_batches else FEW_TRIES
         measured = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
-        self.each = (self.clock.seconds - begun) / len(pools)
         failing = np.flatnonzero(measured.margin > LEAST_MARGIN)
         outside = int(measured.outside.sum())
         wrong = {p.demands.tobytes() for p, _ in measured.faults}
@@ -571,7 +553,7 @@ class PropertySearch:
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for measured, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
-            shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts_pools, s.seed, seconds, s.each_answer)
+            shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts_pools, s.seed, seconds, s.in_batches)
             self._record(*shrinker.smallest(measured, b))
             if self.witness is not None:
                 break
@@ -620,7 +602,7 @@ class PropertySearch:
             self._count("clusters" if s.servers > 1 else "pools", int(answered), int(broken), begun)
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
-            least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
+            least = smaller_cluster(instance, fails, min(s.shrinking, self.clock.left or np.inf))
             if self._in_batches(least):  # for which there is an independent computation
                 self._on_pool(least)
                 if self.witness is not None:

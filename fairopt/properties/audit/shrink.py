@@ -30,8 +30,8 @@ SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
 READABLE = 0.01  # preferred margin of a witness
 SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # preferred numbers of misreports
 PROOFS = 8  # candidates verified at a time: with ties, not all optima need violate the property
-MANY = 1000  # pools tried at a time, or 4 of slow mechanisms
-SLOW = 2e-4  # seconds per answer from which pools are tried a few at a time
+MANY, SOME = 1000, 4  # pools tried at a time: solved in batches, or one by one
+REPORTS, FEW_REPORTS = 40_000, 200  # simple misreports tried
 
 
 def counterexample_of(name: str, measured: Measurement, b: int) -> Counterexample:
@@ -67,7 +67,8 @@ def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
 class Shrinker:
     """The search for small pools on which a property of a mechanism fails.
 
-    ``accepts`` returns a mask of allowed pools, ``seconds`` is the time limit, and ``each`` the seconds of one answer.
+    ``accepts`` returns a mask of allowed pools, ``seconds`` is the time limit, and ``in_batches`` says
+    whether pools are solved together.
     """
 
     mechanism: Any
@@ -76,13 +77,12 @@ class Shrinker:
     accepts: Any
     seed: int
     seconds: float
-    each: float
+    in_batches: bool
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.seconds)
         self.best: tuple[Counterexample, Verified] | None = None  # the smallest verified so far
-        self.slow = self.each > SLOW
-        self.tries = 12 if self.slow else 60
+        self.tries = 60 if self.in_batches else 12
 
     def smallest(self, measured: Measurement, b: int) -> tuple[Counterexample, Verified]:
         """The smallest counterexample found from a measured pool, with its verification.
@@ -122,7 +122,7 @@ class Shrinker:
         """A drawn pool of small integers on which the property fails, of the smallest shape."""
         rng = np.random.default_rng(self.seed)
         weights, limits = bool((pool.weights != 1).any()), bool(np.isfinite(pool.limits).any())
-        number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
+        number = 8 if not self.in_batches else 150 if self.name.startswith("strategy-proof") else 500
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
                 if self.clock.late or shape > (pool.n_users, np.inf):
@@ -165,7 +165,7 @@ class Shrinker:
 
     def _moves(self, pools: Batch) -> Iterator[Batch]:
         """Pools that are one step smaller, in batches of one shape."""
-        step, smaller = 4 if self.slow else MANY, _one_step_smaller(pools.instance(0), zeros=not self.positive)
+        step, smaller = MANY if self.in_batches else SOME, _one_step_smaller(pools.instance(0), zeros=not self.positive)
         for _, alike in itertools.groupby(smaller, lambda one: one.demands.shape):
             while not self.clock.late and (some := [*map(Batch.of_instance, itertools.islice(alike, step))]):
                 numbers = [(one.demands, one.capacities, one.weights, one.limits) for one in some]
@@ -185,7 +185,8 @@ class Shrinker:
 
     def _simplest_lie(self, case: Counterexample, proof: Verified) -> tuple[Counterexample, Verified]:
         """The same pool with a misreport of small numbers, if one gains at least a quarter as much."""
-        if case.lie is None or len(SIMPLE) ** case.instance.n_resources * self.each > 2.0:
+        most = REPORTS if self.in_batches else FEW_REPORTS
+        if case.lie is None or len(SIMPLE) ** case.instance.n_resources > most:
             return case, proof
         start = Batch.of_instance(case.instance)
         true = start.demands[:, case.user]

@@ -1,5 +1,6 @@
 """The audit: what is false is refuted with a proof, what is true is never accused, what is broken is reported."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -272,13 +273,24 @@ def test_what_was_searched_is_said_and_the_budget_is_spread() -> None:
     assert min(tried.values()) > 400 and sum(tried.values()) == 2000
 
 
-def test_a_mechanism_whose_speed_varies_is_tried_on_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many are measured between two looks at the clock follows their speed, and must not lose or repeat any."""
-    steps = iter([1, 40, 3, 17, 1, 5] * 1000)
-    monkeypatch.setattr(module.PropertySearch, "_step", property(lambda self: next(steps)))
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_each_pool_is_tried_once_however_many_at_a_time(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(module, "CHUNK", chunk)
     finding = audit(fo.DRF(), ["pe"], max_examples=640)["pe"]
     assert finding.instances == 640
     assert {finding.hits[family][0] for family in module.FAMILIES} == {160}
+
+
+def test_a_slow_machine_finds_the_same_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each look at a clock takes a second; the time of shrinking is a limit that users are told."""
+    quick = audit(fo.KDF(2), ["sp"], max_examples=100)["sp"]
+    monkeypatch.setattr(module, "SHRINKING", np.inf)
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(time, "process_time", lambda: float(next(ticks)))
+    slow = audit(fo.KDF(2), ["sp"], max_examples=100)["sp"]
+    assert slow.witness is not None and quick.witness is not None
+    assert slow.instances == quick.instances and slow.witness.sentence == quick.witness.sentence
 
 
 def test_a_fault_in_large_shapes_only_is_found(hardly_shrunk: None) -> None:

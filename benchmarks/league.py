@@ -30,6 +30,7 @@ from fairopt.report.files import as_json
 
 PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
 BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
+END = "\n<!-- It ends here. -->\n"
 SOLVERS = ["CLARABEL", "ECOS", "SCS", "MOREAU", "QOCO", "COPT", "MOSEK", "HIGHS", "OSQP", "PIQP", "PROXQP"]
 FAMILIES = ("shared-pool", "servers")
 NOTIONS = {
@@ -132,13 +133,14 @@ def main() -> None:
     of_library = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
     of_families = f"instances of {options.users} users, of the families {families}."
     above, _, below = PAGE.read_text(encoding="utf-8").partition(BELOW)
+    below, _, after = below.partition(END)
     parts = dict(zip(("library", "families"), below.split("\n## "), strict=True))
     if "library" in options.parts:
         parts["library"] = "\n\n".join(page("Cases of the library", of_library, "league")) + "\n"
     if "families" in options.parts:
         parts["families"] = "\n\n".join(page(f"{options.users} users", of_families, "league-families")) + "\n"
     written = "\n## ".join(part.removeprefix("## ") for part in parts.values())
-    PAGE.write_text(above + BELOW + "## " + written, encoding="utf-8")
+    PAGE.write_text(f"{above}{BELOW}## {written}{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

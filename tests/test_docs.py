@@ -39,6 +39,7 @@ from fairopt.runtime.extensions import OF_CLUSTERS
 
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
+FRONT = DOCS / "index.md"
 ALONE = find_spec("fairopt_clusters") is None
 LEFT_OUT = ("_build", "clusters") if ALONE else ("_build",)  # pages of fairopt-clusters go with it
 PAGES = [
@@ -298,6 +299,21 @@ def test_the_maps_of_the_code_list_packages_below_those_that_import_them() -> No
         levels = [[LEVEL[name.replace("/", ".").strip(".")] for name in re.findall(r"`([\w/]+)`", row)] for row in rows]
         lowest = [min(level) for level in levels]
         assert lowest == sorted(lowest)
+
+
+QUESTIONS = re.compile(r"\n## Questions that this page answers\n\n((?:\* \[[^]\n]+\?\]\(#[\w-]+\)\n)+)$")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != ROOT and page != FRONT], ids=name_of)
+def test_a_page_ends_with_the_questions_that_it_answers(page: Path) -> None:
+    assert QUESTIONS.search(text_of(page))
+
+
+def test_the_front_pages_lead_to_every_page() -> None:
+    led = {(ROOT / link).resolve() for link in LINK.findall(text_of(README))}
+    rest = {page for page in PAGES if page.parent != ROOT and page != FRONT} - led
+    assert {page.parent.name for page in rest} == {"methods"} and DOCS / "methods" / "index.md" in led
+    assert "{include} ../README.md" in text_of(FRONT)
 
 
 # -- links, files and names -----------------------------------------------------------------------------------

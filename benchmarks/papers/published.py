@@ -33,6 +33,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
 BELOW = "<!-- `make papers` writes what is below. -->\n"
+END = "\n<!-- It ends here. -->\n"
 DETAILS = "```{include} _build/papers.txt\n```"
 
 EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "rounded", "holds", "differs", "not given"
@@ -267,10 +268,11 @@ def kept() -> list[dict[str, Any]]:
 
 def write_page() -> None:
     """Write the verdicts by paper into the documentation, whose build adds `details`."""
-    above, mark, _ = PAGE.read_text(encoding="utf-8").partition(BELOW)
-    if not mark:
-        raise ValueError(f"{PAGE} has lost the line {BELOW.strip()!r}")
-    write_whole(PAGE, f"{above}{mark}{markdown(kept())}")
+    above, mark, below = PAGE.read_text(encoding="utf-8").partition(BELOW)
+    _, end, after = below.partition(END)
+    if not (mark and end):
+        raise ValueError(f"{PAGE} has lost the line {(END if mark else BELOW).strip()!r}")
+    write_whole(PAGE, f"{above}{mark}{markdown(kept())}{end}{after}")
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:

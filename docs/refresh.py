@@ -1,4 +1,4 @@
-"""What fairopt itself says, for the documentation: commands, claims, cases, numbers, trials; the README's picture.
+"""What fairopt itself says, for the documentation: names, layers, commands, claims, cases; the README's picture.
 
 `write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
 """
@@ -6,7 +6,11 @@
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -16,6 +20,7 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.cli.application import EXIT_CODES
 from fairopt.properties.literature import claims as literature
+from fairopt.runtime.lazy import public_places
 
 DOCS = Path(__file__).parent
 BUILT = DOCS / "_build"
@@ -28,6 +33,49 @@ KINDS = {  # of cases, by tag
     "Hard in floats": "hard",
     "Clusters": "cluster",
 }
+TOP = (  # modules and packages whose names are at the top, in the order of the page
+    "instance",
+    "datasets",
+    "policy",
+    "blocks.shares",
+    "blocks.teams",
+    "blocks.objectives",
+    "blocks.efficiency",
+    "blocks.constraints",
+    "blocks.bundles",
+    "blocks.model",
+    "policies",
+    "allocation",
+    "certificate",
+    "proof",
+    "questions",
+    "properties",
+    "tradeoff",
+    "derivatives",
+    "online",
+    "scale",
+    "report",
+    "runtime",
+    "errors",
+)
+PACKAGES = (  # with further public names
+    *("online", "datasets", "blocks", "policies", "certificate", "checker", "exact", "questions", "report", "networks"),
+    *(
+        "metrics",
+        "properties",
+        "tradeoff",
+        "tradeoff.preferences",
+        "derivatives",
+        "scale",
+        "testing",
+        "plots",
+        "errors",
+    ),
+    *("io", "cli", "runtime", "instance", "solve.whole"),
+)
+OF_CLUSTERS = ("", ".quotas", ".report", ".policies", ".schedulers")
+CALLED = ("quotas", "report")  # packages of fairopt-clusters that the page shows as the functions that they are, too
+PLOTS = ("draw_services", "draw_timelines", "questions")  # its other functions draw what `plot` methods ask for
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 
 
@@ -48,14 +96,64 @@ def write() -> None:
 
     BUILT.mkdir(exist_ok=True)
     tables = {
+        "api": api(),
         "claims": claimed_properties(),
         "commands": commands(),
+        "layers": layers(),
         "library": cases(),
         "papers": published.details(),
         "trial": trial.markdown(),
     }
     for name, text in tables.items():
         (BUILT / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
+
+
+def api() -> str:
+    """All public names as Markdown: those at the top by the module or package that defines them, others by package."""
+    found: dict[str, list[str]] = {module: [] for module in TOP}
+    for name, module in public_places("fairopt").items():
+        place = module.removeprefix("fairopt.")
+        if name not in ("datasets", "metrics"):
+            found[place if place in found else place.partition(".")[0]].append(name)
+    parts = ["## At the top"]
+    for module, names in found.items():
+        parts += [about(f"fairopt.{module}"), _autosummary("fairopt", names)]
+    parts.append("## In packages")
+    for package in PACKAGES:
+        names = PLOTS if package == "plots" else further(f"fairopt.{package}")
+        parts += [f"### fairopt.{package}", about(f"fairopt.{package}"), _autosummary(f"fairopt.{package}", names)]
+    for part in OF_CLUSTERS if find_spec("fairopt_clusters") else ():
+        package = f"fairopt_clusters{part}"
+        parts += [f"### {package}", about(package), _autosummary(package, further(package))]
+    return "\n\n".join(parts)
+
+
+def about(module: str) -> str:
+    """The first sentence of a module's docstring, as Markdown."""
+    return str(import_module(module).__doc__).partition("\n")[0].replace("``", "`")
+
+
+def further(package: str) -> list[str]:
+    """The public names of a package that are not also those of the one around it; no packages, no types of arrays."""
+    module = import_module(package)
+    outer = import_module(package.rpartition(".")[0] or "fairopt")
+    found = {name: getattr(module, name) for name in module.__all__ if name not in ("Bool", "Float", "Indices", "app")}
+    known = [getattr(around, name, None) for around in (fo, outer) for name in getattr(around, "__all__", ())]
+    of_others = {id(value) for value in known}
+    packages = {name for name, value in found.items() if isinstance(value, ModuleType) and name not in CALLED}
+    return [name for name, value in found.items() if id(value) not in of_others and name not in packages]
+
+
+def _autosummary(module: str, names: Sequence[str]) -> str:
+    lines = ["```{eval-rst}", f".. currentmodule:: {module}", ".. autosummary::", "   :toctree: generated"]
+    return "\n".join([*lines, "   :nosignatures:", "", *(f"   {name}" for name in names), "```"])
+
+
+def layers() -> str:
+    """The packages as a table, from the docstring of `fairopt`."""
+    rows = re.findall(r"^\* (.*?): ((?:.|\n(?=  ))*)", str(fo.__doc__), re.MULTILINE)
+    lines = (f"| {names} | {' '.join(text.split()).rstrip('.')} |" for names, text in rows)
+    return "\n".join(["| package or module | contents |", "|---|---|", *lines])
 
 
 def claimed_properties() -> str:

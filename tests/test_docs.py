@@ -158,7 +158,8 @@ def test_a_page_runs_from_the_top(
     plt.close("all")
 
 
-WRITTEN = runpy.run_path(str(DOCS / "refresh.py"))["commands"]()  # what the page of commands includes
+REFRESH = runpy.run_path(str(DOCS / "refresh.py"))  # what pages include
+WRITTEN = REFRESH["commands"]()
 COMMANDS = [
     pytest.param(command, id=f"{name}: {shlex.join(command)}")
     for name, text in [*((name_of(page), text_of(page)) for page in PAGES), ("help", WRITTEN)]
@@ -214,7 +215,7 @@ def test_the_readme_is_short_and_shows_python() -> None:
 
 def claimed_properties() -> str:
     """The table of claims that the documentation includes."""
-    return str(runpy.run_path(str(DOCS / "refresh.py"))["claimed_properties"]())
+    return str(REFRESH["claimed_properties"]())
 
 
 def test_the_table_of_claims_has_a_line_for_each_claim_and_each_refutation() -> None:
@@ -260,7 +261,7 @@ def test_the_citation_names_this_version() -> None:
 def test_the_api_lists_every_public_name_once() -> None:
     listed: dict[str, list[str]] = {}
     module = ""
-    for line in text_of(DOCS / "api.md").splitlines():
+    for line in REFRESH["api"]().splitlines():
         if line.startswith(".. currentmodule:: "):
             module = line.removeprefix(".. currentmodule:: ")
         elif re.fullmatch(r"   \w+", line):
@@ -268,20 +269,20 @@ def test_the_api_lists_every_public_name_once() -> None:
     public = {
         "fairopt": set(fo.__all__) - {"datasets", "metrics"},
         "fairopt.datasets": {*fo.datasets.__all__} - {"read"},
+        "fairopt.online": {*fo.online.__all__} - set(fo.__all__),
     }
     public |= {room.__name__: {*room.__all__} for room in (fo.metrics, fo.tradeoff.preferences, fairopt.testing)}
     for name, names in public.items():
         assert {*listed[name]} ^ names == set(), f"{name}: on the page or public, not both"
-        assert len(listed[name]) == len(names)
+    assert all(len(names) == len({*names}) for names in listed.values())
     assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]
 
 
 def test_the_map_of_the_code_names_every_room() -> None:
-    text = text_of(DOCS / "code.md")
     package = ROOT / "fairopt"
     rooms = [path for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
-    missing = [path.name for path in rooms if f"`{path.stem}" not in text and not path.stem.startswith("__")]
-    assert not missing
+    table = REFRESH["layers"]()
+    assert not [path.name for path in rooms if f"`{path.stem}`" not in table and not path.stem.startswith("__")]
 
 
 def test_the_table_of_benchmarks_names_each_script() -> None:
@@ -291,14 +292,11 @@ def test_the_table_of_benchmarks_names_each_script() -> None:
     assert all((folder / f"{name}.py").exists() for name in re.findall(r"`(\w+)\.py`", text_of(folder / "README.md")))
 
 
-def test_the_maps_of_the_code_list_packages_below_those_that_import_them() -> None:
-    of_fairopt = text_of(DOCS / "code.md").partition("## How a policy is solved")[0]
-    table = re.findall(r"^\| (`.*?) \|", of_fairopt, re.MULTILINE)
-    lines = re.findall(r"^\* (`.*?):", str(fo.__doc__), re.MULTILINE)
-    for rows in (table, lines):
-        levels = [[LEVEL[name.replace("/", ".").strip(".")] for name in re.findall(r"`([\w/]+)`", row)] for row in rows]
-        lowest = [min(level) for level in levels]
-        assert lowest == sorted(lowest)
+def test_the_map_of_the_code_lists_packages_below_those_that_import_them() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", REFRESH["layers"](), re.MULTILINE)
+    levels = [[LEVEL[name] for name in re.findall(r"`(\w+)`", row)] for row in rows]
+    lowest = [min(level) for level in levels]
+    assert lowest == sorted(lowest)
 
 
 QUESTIONS = re.compile(r"\n## Questions that this page answers\n\n((?:\* \[[^]\n]+\?\]\(#[\w-]+\)\n)+)$")

@@ -1,4 +1,4 @@
-"""The notebooks run from the top, and what they show is what they say."""
+"""The notebooks run from the top in an empty folder, and what they show is what they say."""
 
 import ast
 import contextlib
@@ -50,11 +50,11 @@ def ran(source: str, namespace: dict[str, Any]) -> str:
 
 
 def test_the_notebooks_are_numbered() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == [f"{k}_" for k in range(1, 8)]
+    assert [path.name[:2] for path in NOTEBOOKS] == [f"{k}_" for k in range(1, 9)]
 
 
 @EVERY
-def test_a_notebook_shows_what_it_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("IPython", "matplotlib", "pandas"):
         pytest.importorskip(package, reason=f"{package} comes with the extra notebooks")
     if "import fairopt_clusters" in path.read_text(encoding="utf-8"):
@@ -62,7 +62,7 @@ def test_a_notebook_shows_what_it_says(path: Path, monkeypatch: pytest.MonkeyPat
     import matplotlib.pyplot as plt
     import pandas as pd
 
-    monkeypatch.chdir(FOLDER)
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     as_in_notebooks = ("display.max_columns", 20, "display.width", 80, "display.max_colwidth", 50)
     with plt.rc_context(), pd.option_context(*as_in_notebooks):

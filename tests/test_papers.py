@@ -68,7 +68,7 @@ def test_what_is_kept_is_what_the_experiments_find(name: str, tmp_path: Path) ->
 def test_the_page_is_made_of_what_is_kept() -> None:
     _, mark, rest = published.PAGE.read_text(encoding="utf-8").partition(published.BELOW)
     below, end, _ = rest.partition(published.END)
-    assert mark
+    assert mark and end
     assert below == published.markdown(published.kept())
 
 

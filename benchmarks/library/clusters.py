@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from entries import Entry, script
 
 import fairopt as fo
+
+KUBERNETES = Path(__file__).parents[2] / "clusters" / "tests" / "read" / "kubernetes"  # has the made-up cluster
 
 
 def entries() -> Iterator[Entry]:
@@ -18,6 +24,13 @@ def entries() -> Iterator[Entry]:
         script("fo.datasets.demo()"),
         ("cluster",),
         fo.datasets.demo(),
+    )
+    yield Entry(
+        "cluster-namespaces",
+        "Seven namespaces of Kubernetes on 40 servers, as fairopt-clusters reads them",
+        script("clusters/tests/read/kubernetes/kube_cluster.py, read with users='namespace', tasks='mean'"),
+        ("cluster",),
+        namespaces(),
     )
     sizes: list[tuple[str, str, dict[str, Any]]] = [
         ("pool-20", "shared-pool", {"n_users": 20, "seed": 1}),
@@ -48,3 +61,14 @@ def entries() -> Iterator[Entry]:
             ("cluster", "generated", family),
             {"name": family, **parameters},
         )
+
+
+def namespaces() -> fo.Instance:
+    """The cluster that the tests of the reader of Kubernetes make up, without what runs: its pods name no server."""
+    sys.path.append(str(KUBERNETES))
+    import kube_cluster
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, document in zip(("nodes", "pods"), kube_cluster.cluster(), strict=True):
+            Path(folder, f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+        return fo.read(folder, users="namespace", tasks="mean").replace(held=None)

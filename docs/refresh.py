@@ -97,6 +97,7 @@ def write() -> None:
     BUILT.mkdir(exist_ok=True)
     tables = {
         "api": api(),
+        "bibliography": bibliography(),
         "claims": claimed_properties(),
         "commands": commands(),
         "layers": layers(),
@@ -147,6 +148,27 @@ def further(package: str) -> list[str]:
 def _autosummary(module: str, names: Sequence[str]) -> str:
     lines = ["```{eval-rst}", f".. currentmodule:: {module}", ".. autosummary::", "   :toctree: generated"]
     return "\n".join([*lines, "   :nosignatures:", "", *(f"   {name}" for name in names), "```"])
+
+
+def works() -> dict[str, dict[str, str]]:
+    """The entries of bibliography.bib, a field on each line, by key."""
+    text = (DOCS / "bibliography.bib").read_text(encoding="utf-8")
+    entries = re.findall(r"^@misc\{(.*),\n((?:  \w+ = \{.*\},\n)+)\}$", text, re.MULTILINE)
+    return {key: dict(re.findall(r"^  (\w+) = \{(.*)\},$", fields, re.MULTILINE)) for key, fields in entries}
+
+
+def bibliography() -> str:
+    """The works as Markdown, by topic, each with a name for links."""
+    parts, topic = [], ""
+    for key, work in works().items():
+        if work["keywords"] != topic:
+            topic = work["keywords"]
+            parts.append(f"## {topic}")
+        *others, last = work["author"].replace(" and others", " et al.").split(" and ")
+        authors = f"{', '.join(others)} and {last}" if others else last
+        rest = " ".join(f"{work[field]}." for field in ("howpublished", "note") if field in work)
+        parts.append(f"({key})=\n**{authors} ({work['year']}).** *{work['title']}.* {rest}")
+    return "\n\n".join(parts)
 
 
 def layers() -> str:

@@ -328,7 +328,8 @@ def anchors(page: Path) -> set[str]:
 @cache
 def targets() -> set[str]:
     """Names that pages give to places, as ``(bound-4-5)=``: links find them from any page."""
-    return {name for page in PAGES for name in re.findall(r"^\(([\w-]+)\)=$", text_of(page), re.MULTILINE)}
+    named = {name for page in PAGES for name in re.findall(r"^\(([\w-]+)\)=$", text_of(page), re.MULTILINE)}
+    return named | {*REFRESH["works"]()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -397,19 +398,26 @@ def test_a_file_or_name_that_is_gone_is_found() -> None:
 
 NAME = r"[A-Z][\w-]*[a-zć]"
 CITED = re.compile(rf"({NAME})(?:(?:, {NAME})*,? and (?:Le )?{NAME}| et al\.)?,? \(?((?:19|20)\d\d)\b")
-RELEASES = {"ClusterData", "Data", "Kubernetes"}  # with years, which are not papers
+RELEASES = {"ClusterData", "Data", "GeneratedTokens", "Kubernetes"}  # before years, which are not papers
 
 
 def uncited(text: str) -> set[tuple[str, str]]:
     """Authors with a year that the bibliography does not list."""
-    listed = re.findall(r"^\*\*(.*?)\*\*", text_of(DOCS / "bibliography.md"), re.MULTILINE)
+    listed = [f"{work['author']} {work['year']}" for work in REFRESH["works"]().values()]
     found = {(m[1], m[2]) for m in CITED.finditer(" ".join(text.split())) if m[1] not in RELEASES}
     return {(name, year) for name, year in found if not any(name in entry and year in entry for entry in listed)}
 
 
 def test_every_paper_that_is_cited_stands_in_the_bibliography() -> None:
-    files = [*(ROOT / "fairopt").rglob("*.py"), *(page for page in PAGES if page.name != "bibliography.md")]
+    files = [*(ROOT / "fairopt").rglob("*.py"), *PAGES]
     assert {path.name: missing for path in files if (missing := uncited(path.read_text(encoding="utf-8")))} == {}
+
+
+def test_every_entry_of_the_bibliography_is_read_and_shown_under_its_name() -> None:
+    entries = re.findall(r"^@", (DOCS / "bibliography.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    shown = REFRESH["bibliography"]()
+    assert len(entries) == len(REFRESH["works"]()) == len(re.findall(r"^\*\*.*\(\d{4}\)\.\*\* \*", shown, re.MULTILINE))
+    assert "(wang-2014)=\n**W. Wang, B. Li and B. Liang (2014).** *Dominant" in shown
 
 
 def test_a_paper_that_is_not_listed_is_found() -> None:

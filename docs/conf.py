@@ -14,6 +14,7 @@ from docutils import nodes
 from fairopt_clusters.quotas import owed
 from fairopt_clusters.report import cluster
 from sphinx.addnodes import pending_xref
+from sphinx.ext.autosummary.generate import generate_autosummary_docs
 from sphinx.util.nodes import make_refnode
 
 import fairopt as fo
@@ -74,7 +75,7 @@ runpy.run_path(str(HERE / "refresh.py"))["write"]()  # what pages include from _
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)  # Sphinx reads below its own folder
 
 default_role = "autolink"  # a name in single backticks is a link where it is public, and in italics where it is not
-autosummary_generate = True
+autosummary_generate = False  # `write_stubs` does
 autodoc_typehints = "none"  # numpydoc's sections say types, with shapes
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template lists them
@@ -164,8 +165,15 @@ def link_public_names(app: Any, doctree: nodes.document) -> None:
             node.replace_self(link)
 
 
+def write_stubs(app: Any) -> None:
+    """Write a page for each public name; autosummary itself looks for names in pages, not in what these include."""
+    names, folder = HERE / "_build" / "api.txt", HERE / "generated"
+    generate_autosummary_docs([str(names)], output_dir=str(folder), base_path=str(HERE), app=app)
+
+
 def setup(app: Any) -> None:
     """Connect the hooks above."""
+    app.connect("builder-inited", write_stubs)
     app.connect("doctree-read", link_public_names)
     app.connect("missing-reference", resolve_from_the_top)
     app.connect("autodoc-process-signature", defaults_of_blocks)

@@ -6,10 +6,10 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.networks.paths import FLOW, on_network
-from fairopt.questions.buying import leading
 from fairopt.questions.by_team import team_sums, teams_shown
 from fairopt.questions.explanation import figure, listed, plural
 from fairopt.questions.held import held_now, most_used
+from fairopt.questions.waiting import leading
 from fairopt.report.held import held_columns, held_tables
 from fairopt.report.network import network_tables
 from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual

@@ -37,12 +37,16 @@ class Entitlement:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """The most units of a resource that teams use together, each on the servers that it marks."""
+    """The most units of a resource that teams use together, each on the servers that it marks.
+
+    ``reasons`` are those of limits of an `Instance`: why what is beyond it is idle.
+    """
 
     name: str
     resource: str
     amount: float
     of: Mapping[str, tuple[bool, ...]]
+    reasons: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -195,7 +195,7 @@ def _secured(
     notes.add(what.format(part=part), number=part < 1)
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
-        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of, "reasons": one.reasons}
         for one in (*owed.limits, *more)
         if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
     ]

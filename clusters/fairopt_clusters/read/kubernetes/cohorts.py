@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -30,6 +30,11 @@ class Branch(QueueNode[_Cell]):
     """A queue or a cohort."""
 
     is_queue: bool = False
+
+    @property
+    def leaves(self) -> list[Branch]:
+        """The queues below it, or itself."""
+        return [self] if self.is_queue else [leaf for one in self.children for leaf in one.leaves]
 
 
 class Cohorts:
@@ -93,6 +98,21 @@ class Cohorts:
         below = [one for one in branch.children if not one.is_queue or most.get(one.name)]
         return sum((one.local(cell) > 0) + self._lenders(one, cell, most) for one in below)
 
+    def reasons(self, branch: Branch, cell: _Cell, row: Sum, most: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Why what a sum leaves of a cell is idle: what is in no quota, what idle lenders keep, and its own limit."""
+        every = [*self.queues.values(), *self.cohorts.values()]
+        beyond = sum(one.nominal.get(cell, 0.0) for one in every)
+        out, busy = [("in nobody's quota", beyond)], {name for name, amount in most.items() if amount}
+        for root in (one for one in every if one.parent is None):
+            for lender in _outside(root, cell, busy):
+                beyond -= lender.local(cell)
+                out.append((f"by the lending limit of {lender.name}", beyond))
+        if branch.parent is not None:
+            return [*out, (f"by the borrowing limit of {branch.name}", -inf)]
+        kept = [one.name for one in _outside(branch, cell, {*row.queues}) if one not in _outside(branch, cell, busy)]
+        last = f"by the lending limit{'s' * (len(kept) > 1)} of {' and '.join(kept)}"
+        return [*out, (last if kept else "in quotas of others than may borrow them", -inf)]
+
     def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""
         if branch.is_queue:
@@ -111,6 +131,19 @@ class Cohorts:
             some = [_together([*first[:k], of[-1], *first[k + 1 :]]) for k, of in enumerate(ways)]
             return [one for one in (_together(first), *some, *first) if one.queues]
         return [one for one in map(_together, product(*ways)) if one.queues]
+
+
+def _outside(branch: Branch, cell: _Cell, queues: Set[str]) -> list[Branch]:
+    """The outermost branches below one that keep something for themselves, and have none of some queues."""
+    if branch.is_queue:
+        return []
+    out = list[Branch]()
+    for one in branch.children:
+        if not queues & {of.name for of in one.leaves}:
+            out += [one] * (one.local(cell) > 0)
+        else:
+            out += _outside(one, cell, queues)
+    return out
 
 
 def _together(parts: Iterable[Sum]) -> Sum:

@@ -509,7 +509,8 @@ class Queues:
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
             of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
-            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of)
+            reasons = self._cohorts.reasons(branch, cell, one, wanted)
+            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of, reasons)
 
     def _of_cohorts(
         self,

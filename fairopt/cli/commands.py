@@ -261,8 +261,9 @@ def solve(
     if as_json:
         show_json(tables.FORMAT, tables.describe(allocation))
     else:
-        if idle := idle_sentence(allocation):
-            say(idle)
+        for line in (idle_sentence(allocation), held.would_run(name, allocation)):
+            if line:
+                say(line)
         shown, lines = brief.answer_tables(allocation, console_for().width, everything)
         for table in shown:
             console_for().print(table)

@@ -11,6 +11,7 @@ from fairopt.io.json_text import json_of_text as json_of_text
 from fairopt.io.json_text import read_json_text as read_json_text
 from fairopt.io.json_text import shown as shown
 from fairopt.io.json_text import shown_key as shown_key
+from fairopt.io.notes import About as About
 from fairopt.io.notes import Arguments as Arguments
 from fairopt.io.notes import Notes as Notes
 from fairopt.io.notes import check_choice as check_choice

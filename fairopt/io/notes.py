@@ -12,6 +12,17 @@ _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
 _PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "share", "take", "wait")}
 
 
+class About(str):
+    """A note that explains an input and changes no number.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.About("weights are those of the file")
+    'weights are those of the file'
+    """
+
+
 class Notes:
     """Notes on an instance: sentences with a number and, if there is one, an example.
 
@@ -32,32 +43,36 @@ class Notes:
     """
 
     def __init__(self, *sentences: str) -> None:
-        self._counts: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
+        self._counts: dict[tuple[type[str], str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
         for sentence in sentences:
             self.say(sentence)
 
-    def add(self, sentence: str, *examples: str, number: float | None = None, **given: str) -> None:
+    def add(
+        self, sentence: str, *examples: str, number: float | None = None, explains: bool = False, **given: str
+    ) -> None:
         """Count things, by default the examples, of which the smallest is shown.
 
         Braces mark a noun that is counted, ``{finished pod}``, a verb that agrees with it, ``{was}``, or a word that
-        ``given`` replaces. A number of 0 adds nothing.
+        ``given`` replaces. A number of 0 adds nothing. A note that ``explains`` changes no number (`About`).
         """
         number = len(examples) if number is None else number
         if number:
-            key = (sentence, tuple(given.items()))
+            key = (About if explains else str, sentence, tuple(given.items()))
             before, example = self._counts.get(key, (0, ""))
             self._counts[key] = (before + number, min(filter(None, (example, *examples)), default=""))
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, explains: bool = False) -> None:
         """Add a whole sentence."""
-        self.add("{text}", number=1, text=text)
+        self.add("{text}", number=1, explains=explains or isinstance(text, About), text=text)
 
     def sentences(self) -> list[str]:
         """The sentences, in the order in which they were first added."""
         return [
-            sentence.format_map(_Words(dict(given), number=number))
-            + (f" ({'such as ' * (number != 1)}{example})" if example else "")
-            for (sentence, given), (number, example) in self._counts.items()
+            kind(
+                sentence.format_map(_Words(dict(given), number=number))
+                + (f" ({'such as ' * (number != 1)}{example})" if example else "")
+            )
+            for (kind, sentence, given), (number, example) in self._counts.items()
         ]
 
     def nothing_left(self, what: str) -> InvalidInstance:

@@ -26,7 +26,6 @@ from fairopt_clusters.read.slurm.devices import is_slice
 
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
-IDLE = "these limits idle now what could be used: "
 COHORT = "all"  # of new ClusterQueues
 Places = Mapping[str, NDArray[np.bool_]]  # the servers of each flavor
 Cell = tuple[int, str]  # a team, or after these who has no quota, and a flavor
@@ -125,10 +124,13 @@ class Amounts:
         """The quotas with their text, which contains the notes as comments."""
         rows, notes = self._rows()
         notes = [*self.teams.whole.notes, *self._too_large(rows), *notes]
-        if self.is_cap and (idle := self._idle(rows)):
-            notes.insert(0, f"{IDLE}{', '.join(idle)}")
+        idle = self._idle(rows) if self.is_cap else []
+        first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
+        notes = [*first, *notes]
         text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
-        return Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
+        return Quotas(
+            tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text, first=tuple(first)
+        )
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
         """New quotas beside present ones and what is held."""

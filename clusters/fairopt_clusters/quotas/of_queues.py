@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.runtime import first_of, visible
-from fairopt_clusters.quotas.amounts import IDLE, Amounts, Cell, Input, Places, capacity_of
+from fairopt_clusters.quotas.amounts import Amounts, Cell, Input, Places, capacity_of
 from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
 from fairopt_clusters.quotas.gpu_types import GpuTypes
@@ -58,9 +58,9 @@ class OfQueues(Amounts):
         """The quotas with their text, and with what changes in the objects."""
         made = super().quotas(source)
         changes = self._changed(made.rows)
-        first = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
-        idle = sum(note.startswith(IDLE) for note in made.notes[:1])
-        made = replace(made, notes=(*made.notes[:idle], first, *made.notes[idle:]))
+        to_do = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
+        first = (*made.first, to_do)
+        made = replace(made, first=first, notes=(*first, *made.notes[len(made.first) :]))
         script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
         return replace(made, changed=tuple(changes.words), _script=script)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from fairopt.io import counted
 from fairopt.report import Column, Table, numbers
 from fairopt.runtime import shortened
 from fairopt_clusters.quotas.quota import Quota
@@ -15,6 +16,9 @@ from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
 from fairopt_clusters.quotas.trial import Trial
 
 FORMAT = "fairopt.quotas/1"
+SCREEN = 40  # rows of a table
+SHOWN = 12  # of a longer one
+NOTHING_TO_DO = "nothing to do: no quota changes"
 
 
 def quotas_tables(quotas: Quotas) -> list[Table]:
@@ -74,6 +78,26 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
         title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
         out.append(Table(title, Column(by, shortened([row.team for row in rows]), right=False), [columns]))
     return out
+
+
+def first_lines(quotas: Quotas, changes: QuotaChanges | None) -> list[str]:
+    """What to do, and what comes before that."""
+    if quotas.first or changes is None:
+        return list(quotas.first)
+    number = sum(row.is_change for row in changes.rows)
+    return [f"to do: {counted(number, 'quota')} change{'s' * (number == 1)}" if number else NOTHING_TO_DO]
+
+
+def on_a_screen(table: Table) -> tuple[Table, int]:
+    """A table of at most `SCREEN` rows, else its first `SHOWN`, and how many more there are."""
+    rows = len(table.first.cells)
+    if rows <= SCREEN:
+        return table, 0
+
+    def cut(column: Column) -> Column:
+        return replace(column, cells=column.cells[:SHOWN])
+
+    return replace(table, first=cut(table.first), groups=[list(map(cut, of)) for of in table.groups]), rows - SHOWN
 
 
 def trial_table(trial: Trial) -> Table:

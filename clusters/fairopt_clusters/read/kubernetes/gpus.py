@@ -92,7 +92,7 @@ def note_models(servers: Sequence[Node], names: Sequence[str], flavors: Collecti
     models = labelled if labelled > {""} or len(labelled) > 1 else {*flavors}
     if with_gpus and len(models) > 1:
         listed = ", ".join(sorted(filter(None, models))[:5]) + (", ..." if len(models) > 5 else "")
-        notes.say(f"one {GPU} counts as much as another, of whatever model: {listed}")
+        notes.say(f"one {GPU} counts as much as another, of whatever model: {listed}", explains=True)
 
 
 # -- parts by annotations of the KAI Scheduler ----------------------------------------------------------------

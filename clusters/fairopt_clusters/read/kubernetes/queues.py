@@ -336,7 +336,9 @@ class Queues:
         labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
         if names:
-            self._notes.add("{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone)
+            self._notes.add(
+                "{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone, explains=True
+            )
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
         return labels, names
@@ -570,9 +572,10 @@ class Queues:
         """Say which numbers of the objects are what is owed, and which are limits."""
         if not of_queue:
             return
-        self._notes.say("nominal quotas, by flavor, are what queues are owed, as far as their pods can use them")
+        what = "nominal quotas, by flavor, are what queues are owed, as far as their pods can use them"
+        self._notes.say(what, explains=True)
         what = "{limit} on what queues use together: quotas of cohorts, and limits on borrowing and lending"
-        self._notes.add(what, *(one.name for one in limits))
+        self._notes.add(what, *(one.name for one in limits), explains=True)
         what = (
             "{cohort} where more than {most} queues may or may not use all that they keep for themselves: not all "
             "combinations are limits, so that the answer may be more than Kueue admits"
@@ -580,7 +583,8 @@ class Queues:
         self._notes.add(what, *self._cohorts.partly, most=str(MOST_LENDERS))
         what = "limits of {cohort} with more than {most} lending limits are those of the tasks and servers of now"
         self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
-        self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
+        what = "fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold"
+        self._notes.say(what, explains=True)
 
     def _note_alike(self, able: Collection[Bool], limits: Collection[Limit], servers: Servers) -> None:
         """Name flavors with equal servers between which limits that can bind leave it open how a queue is divided."""

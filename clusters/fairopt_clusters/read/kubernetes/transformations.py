@@ -74,7 +74,8 @@ def with_outputs(
     made = {name: one.with_specs(lambda of: _with(of.template.spec, found)) for name, one in workloads.items()}
     have = [one.model_copy(update={"allocatable": {**one.has, **_sum(one.has, found)}}) for one in servers]
     names = ", ".join(dict.fromkeys(name for one in found for name in one.outputs))
-    notes.say(f"by Kueue's transformations pods request {names} too, and servers have as much as of what it is made of")
+    what = f"by Kueue's transformations pods request {names} too, and servers have as much as of what it is made of"
+    notes.say(what, explains=True)
     return [pod.model_copy(update={"spec": _with(pod.spec, found)}) for pod in pods], made, have
 
 

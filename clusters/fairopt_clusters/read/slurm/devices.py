@@ -166,6 +166,7 @@ def _elsewhere(servers: Sequence[Amounts], closed: Sequence[Amounts], name: str,
             "of it"
         )
         return 0
-    notes.say(f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others")
+    what = f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others"
+    notes.say(what, explains=True)
     total += sum((whole_of(server, name) for server in closed), Fraction(0))
     return math.ceil((total - there) / open_elsewhere)

@@ -96,3 +96,10 @@ def test_a_table_has_control_characters_as_the_terminal_shows_them(tmp_path: Pat
     CliRunner().invoke(app, ["solve", str(tmp_path / "pool.json"), "--out", str(tmp_path / "out.csv")])
     rows = [*csv.reader((tmp_path / "out.csv").open(encoding="utf-8"))]
     assert [row[0] for row in rows[1:]] == ["'=a\\x1b[31m", "b\\u202e"]
+
+
+def test_what_is_in_use_begins_with_the_resource_of_the_table() -> None:
+    cluster = fo.Instance(
+        [[1, 1], [1, 4], [0, 4]], [8, 16], users=["a", "b", "c"], resources=["gpu", "efa"], task_limits=[2, 9, 9]
+    )
+    assert fo.report.in_use(fo.DRF().allocate(cluster)) == "47% of gpu is in use; efa is used up (all 16)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
@@ -90,6 +91,12 @@ class Amounts:
         flavors = dict.fromkeys(flavor for _, flavor in made)
         return made, {name: float(capacity[capacity_of(name, places)].sum()) for name in flavors}
 
+    def _together(self, one: Counted) -> dict[Cell, float]:
+        """What teams get of a resource on all servers."""
+        in_all = one.of(self._raised(self._in_all, self.teams.servers.total_capacities)).tolist()
+        return {(t, ""): amount for t, amount in enumerate(in_all)}
+
+    @cached_property
     def _in_all(self) -> Float:
         """Units by team and resource; the last rows may be of tasks without a quota."""
         return self.teams.used.sum(axis=1)
@@ -182,8 +189,7 @@ class Amounts:
             known = self.types_unknown or "types of GPUs by server are not known, so quotas"
             slices = gpus is not None and any(map(is_slice, gpus.typed))
             notes.append(f"{known} are in total{', slices too' * slices}")
-            in_all = one.of(self._raised(self._in_all(), self.teams.servers.total_capacities)).tolist()
-            return {(t, ""): amount for t, amount in enumerate(in_all)}, {}
+            return self._together(one), {}
         used, chosen = gpus.used(self._used())
         room = {kind: gpus.total(kind) for kind in gpus.types}
         of_kinds = {kind: self._raised(used[kind], np.float64(room[kind])).tolist() for kind in gpus.types}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -24,47 +24,6 @@ from fairopt_clusters.read.amounts import matching
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """What each team may use, and of which resources that is written.
-
-    ``amounts`` of shape (n_teams + 1, n_resources) are before what is left over is spread: the last row is of users
-    that get no quota. ``written``, (n_teams, n_resources), marks the resources with a quota.
-    """
-
-    amounts: Float
-    written: Bool
-
-
-def bounds_of(
-    used: Float,
-    others: Float,
-    fair: Float,
-    demands: Sequence[Float],
-    capacity: Float,
-    plain: Bool,
-    required: Bool,
-) -> Bounds:
-    """The amounts that whole tasks of teams use, and which of them bound a team.
-
-    A limit on cpu or memory (``required``) refuses tasks that do not request it, so that it is written where all tasks
-    of a team request it. One on other resources is written where some task requests it. A team none of whose tasks
-    fits whole has its fair part of cpu, memory and storage (``plain``), as far as others leave it, for other tasks.
-
-    ``used`` and ``fair``, (n_teams, n_resources), are units of whole tasks and of the divisible answer; ``others`` are
-    those of users without a quota. ``demands`` are by team the most that a task of each member takes.
-    """
-    amounts, in_vain = used.copy(), ~(used > 0).any(axis=1)
-    if in_vain.any():
-        wanted = np.where(plain, fair[in_vain], 0.0)
-        left, needed = np.maximum(capacity - used.sum(axis=0) - others, 0.0), wanted.sum(axis=0)
-        part = np.divide(left, needed, out=np.ones_like(left), where=needed > left)
-        amounts[in_vain] = wanted * part
-    all_of_it = np.array([(of_team > 0).all(axis=0) for of_team in demands]).reshape(used.shape)
-    some = np.array([(of_team > 0).any(axis=0) for of_team in demands]).reshape(used.shape)
-    return Bounds(np.vstack([amounts, others]), np.where(required, all_of_it, some))
-
-
 def spread(amounts: Float, capacity: Float | np.float64) -> Float:
     """Amounts by team of resources that teams use, raised in proportion until they add up to the capacity."""
     total = amounts.sum(axis=0)
@@ -79,17 +38,36 @@ class Bounding(Amounts):
     is_cap = True
 
     @cached_property
-    def bounds(self) -> Bounds:
-        """What the limits bound."""
+    def _in_all(self) -> Float:
+        """What teams use, (n_teams + 1, n_resources), before what is left over is spread: the last row is of others.
+
+        A team none of whose tasks fits whole has its fair part of cpu, memory and storage, as far as others leave it,
+        for other tasks.
+        """
         teams, servers = self.teams, self.teams.servers
-        chosen = np.concatenate([np.empty(0, dtype=np.intp), *teams.members])
-        rest = np.setdiff1d(np.arange(servers.n_users), chosen)
+        rest = np.setdiff1d(np.arange(servers.n_users), np.concatenate([np.empty(0, dtype=np.intp), *teams.members]))
         others = np.einsum("js,jsi->i", teams.whole.placement[rest], servers.per_server_demands[rest])
-        demands = [servers.per_server_demands[rows].max(axis=1) for rows in teams.members]
-        plain = np.array([teams.is_plain(name) for name in servers.resources])
+        amounts = teams.used.sum(axis=1)
+        in_vain = ~(amounts > 0).any(axis=1)
+        if in_vain.any():
+            wanted = np.where([teams.is_plain(name) for name in servers.resources], teams.fair[in_vain], 0.0)
+            left = np.maximum(servers.total_capacities - amounts.sum(axis=0) - others, 0.0)
+            needed = wanted.sum(axis=0)
+            amounts[in_vain] = wanted * np.divide(left, needed, out=np.ones_like(left), where=needed > left)
+        return np.vstack([amounts, others])
+
+    @cached_property
+    def written(self) -> Bool:
+        """The resources with a quota, (n_teams, n_resources).
+
+        A limit on cpu or memory refuses tasks that do not request it, so that it is written where all tasks of a team
+        request it. One on other resources is written where some task requests it.
+        """
+        teams, servers = self.teams, self.teams.servers
+        asks = [servers.per_server_demands[rows].max(axis=1) > 0 for rows in teams.members]
         required = np.array([teams.is_required(name) for name in servers.resources])
-        used = teams.used.sum(axis=1)
-        return bounds_of(used, others, teams.fair, demands, servers.total_capacities, plain, required)
+        made = [np.where(required, of_team.all(axis=0), of_team.any(axis=0)) for of_team in asks]
+        return np.array(made, dtype=np.bool_).reshape(len(made), servers.n_resources)
 
     @property
     def _limits_now(self) -> Sequence[Quota] | None:
@@ -99,11 +77,7 @@ class Bounding(Amounts):
     _who, _staying_words = "accounts", "limits that stay in effect without a new one (an amount of -1 takes one off)"
 
     def _by_flavor(self, one: Counted, notes: list[str]) -> tuple[dict[Cell, float], dict[str, float]]:
-        in_all = one.of(self._raised(self._in_all(), self.teams.servers.total_capacities)).tolist()
-        return {(t, ""): amount for t, amount in enumerate(in_all)}, {}
-
-    def _in_all(self) -> Float:
-        return self.bounds.amounts
+        return self._together(one), {}
 
     def _used(self) -> Float:
         teams = self.teams
@@ -115,7 +89,7 @@ class Bounding(Amounts):
 
     def _written(self, t: int, one: Counted) -> bool:
         """Whether a team gets a quota of a resource, if there is some left for it."""
-        return bool(self.bounds.written[t, list(one.requested)].any())
+        return bool(self.written[t, list(one.requested)].any())
 
     def _row(self, t: int, one: Counted, flavor: str, amount: float) -> Quota | None:
         written = self._written(t, one) and (amount or not self.teams.is_plain(one.name))
@@ -148,7 +122,7 @@ class Bounding(Amounts):
         teams, written = self.teams, {(row.team, row.resource) for row in rows}
         left, without, none_left = list[str](), dict[str, list[str]](), dict[str, list[str]]()
         for one in self.resources:
-            total, used = float(one.of(teams.servers.total_capacities)), float(one.of(self.bounds.amounts).sum())
+            total, used = float(one.of(teams.servers.total_capacities)), float(one.of(self._in_all).sum())
             if used > 0 and total - used >= step_of(one.name, one.unit):
                 left.append(of_all(total - used, total, one.name, one.unit))
             for t, team in enumerate(teams.names):

@@ -175,7 +175,9 @@ class Settings(OfQueues):
         """What each queue may use by the limits of its owners, and what it is owed."""
         queues, teams = self.given.queues, self.teams
         kept = None if {*teams.resources} == {*teams.servers.resources} else {*map(resource_name, teams.resources)}
-        rows = [one for one in queues.most if one.team in teams.names and (kept is None or one.resource in kept)]
+        rows = [
+            one for one in queues.owed.values() if one.team in teams.names and (kept is None or one.resource in kept)
+        ]
         return rows, self._of_objects()
 
     def quotas(self, source: QuotaSource) -> Quotas:
@@ -197,7 +199,7 @@ class Settings(OfQueues):
                 continue
             for t, team in enumerate(teams.names):
                 cells = [one for of, one in self.given.queues.owed.items() if of[:2] == (team, resource_name(name))]
-                owed = sum(same_unit(one, teams.unit[name]) for one in cells)
+                owed = sum(same_unit(replace(one, amount=one.owed or 0.0), teams.unit[name]) for one in cells)
                 held = None if teams.held_in_all is None else float(teams.held_in_all[t, i])
                 asks, fair = float(teams.asked[t, i]), float(teams.fair[t, i])
                 one = Expected(team, name, teams.unit[name], owed, held, asks, gives.get(team, {}).get(name, 0.0), fair)
@@ -246,7 +248,7 @@ class LentNow(OfQueues):
         for flavor, there in room.items():
             mine = [cell for cell in amounts if cell[1] == flavor]
             keys = {cell: (teams.names[cell[0]], resource_name(resource), flavor) for cell in mine}
-            owed = {cell: self.given.queues.owed[key].amount for cell, key in keys.items()}
+            owed = {cell: self.given.queues.owed[key].owed or 0.0 for cell, key in keys.items()}
             on = capacity_of(flavor, places)
             demands = one.of(servers.per_server_demands[:, on])
             others = float((teams.whole.placement[:, on] * demands).sum()) - sum(amounts[cell] for cell in mine)
@@ -254,7 +256,7 @@ class LentNow(OfQueues):
             takers = [cell for cell in mine if amounts[cell] * ABOVE >= owed[cell]]
             used = sum(amounts[cell] for cell in takers)
             for cell in takers if left > 0 and used > 0 else ():
-                most = self._most.get(keys[cell])
+                most = self.given.queues.owed.get(keys[cell])
                 more = amounts[cell] * (1 + left / used)
                 out[cell] = more if most is None else max(amounts[cell], min(more, same_unit(most, one.unit)))
         if out != amounts:
@@ -264,17 +266,12 @@ class LentNow(OfQueues):
     def _too_large(self, rows: Sequence[Quota]) -> list[str]:
         """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
         written = {row.key for row in rows}
-        return super()._too_large([*rows, *(one for key, one in self._most.items() if key not in written)])
+        return super()._too_large([*rows, *(one for key, one in self.given.queues.owed.items() if key not in written)])
 
     @cached_property
     def _spare(self) -> list[str]:
         """What is lent though nobody uses it, in words."""
         return []
-
-    @cached_property
-    def _most(self) -> dict[tuple[str, str, str], Quota]:
-        """What queues may use by the limits of their owners alone."""
-        return {one.key: one for one in self.given.queues.most}
 
     @cached_property
     def _free(self) -> dict[str, list[str]]:
@@ -291,7 +288,7 @@ class LentNow(OfQueues):
         if why:
             self._free.setdefault(why, []).append(f"{team} {described(resource, flavor, '')}")
             return None
-        owed = self.given.queues.owed[team, resource_name(resource), flavor].amount
+        owed = self.given.queues.owed[team, resource_name(resource), flavor].owed
         return Quota(team, resource, flavor, amount, one.unit, owed)
 
     def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:

@@ -23,10 +23,11 @@ from fairopt.instance.labels import whole_name
 from fairopt.instance.parts import merged_within_limits
 from fairopt.plots.gains import bars
 from fairopt.policy import accepted
+from fairopt.questions import TASKS, idle_sentence, leading
 from fairopt.questions.buying import BY_ANSWERS, Purchases, purchases
 from fairopt.questions.naming import server_kinds, server_names, with_counts
 from fairopt.questions.new_servers import NewServer
-from fairopt.questions.waiting import TASKS, idle_sentence, leading, waited_for
+from fairopt.questions.waiting import waited_for
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin

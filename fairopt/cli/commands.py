@@ -28,7 +28,7 @@ from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import named_constraint, named_family
 from fairopt.policy import Policy, accepted
-from fairopt.questions.waiting import idle_sentence
+from fairopt.questions import idle_sentence
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms

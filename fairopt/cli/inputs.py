@@ -19,9 +19,9 @@ from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
+from fairopt.io import About
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import folders_shown, written_at
-from fairopt.io.notes import About
 from fairopt.io.readers import Reader, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
 from fairopt.networks.files import demands_in, is_graph

@@ -17,10 +17,10 @@ from fairopt.cli.values import labelled_number
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
 from fairopt.policy import accepted
+from fairopt.questions import WhatIf, idle_sentence
 from fairopt.questions.changed import changed
 from fairopt.questions.new_servers import with_limits_raised
-from fairopt.questions.waiting import idle_sentence
-from fairopt.questions.what_if import WhatIf, answered
+from fairopt.questions.what_if import answered
 from fairopt.report import files
 from fairopt.report import what_if as report
 from fairopt.report.frames import csv_lines

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
-from fairopt.io.notes import About
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.display import About
 from fairopt.runtime.hostlists import hosts
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats

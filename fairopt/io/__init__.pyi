@@ -11,7 +11,6 @@ from fairopt.io.json_text import json_of_text as json_of_text
 from fairopt.io.json_text import read_json_text as read_json_text
 from fairopt.io.json_text import shown as shown
 from fairopt.io.json_text import shown_key as shown_key
-from fairopt.io.notes import About as About
 from fairopt.io.notes import Arguments as Arguments
 from fairopt.io.notes import Notes as Notes
 from fairopt.io.notes import check_choice as check_choice
@@ -41,3 +40,4 @@ from fairopt.io.text_files import read_text as read_text
 from fairopt.io.times import seconds_of as seconds_of
 from fairopt.io.yaml_documents import documents_of_yaml as documents_of_yaml
 from fairopt.io.yaml_file import yaml_text as yaml_text
+from fairopt.runtime.display import About as About

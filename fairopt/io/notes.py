@@ -7,20 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.runtime.display import About
 
 _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
 _PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "share", "take", "wait")}
-
-
-class About(str):
-    """A note that explains an input and changes no number.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> fo.io.About("weights are those of the file")
-    'weights are those of the file'
-    """
 
 
 class Notes:

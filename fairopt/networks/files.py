@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.json_text import shown
+from fairopt.io import shown
 from fairopt.io.text_files import is_path, read_text
 from fairopt.networks.graph import BOTH_WAYS, ONE_WAY, capacity_of, check_capacity, networkx
 

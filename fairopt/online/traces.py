@@ -17,8 +17,8 @@ import numpy as np
 
 from fairopt.blocks.base import brief
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.io import escaped
 from fairopt.io.saving import write_whole
-from fairopt.io.tables import escaped
 from fairopt.online.jobs import Job
 from fairopt.online.promises import longest_wait, of_old_users, service_gap, service_per_weight, who
 from fairopt.online.scheduler import Scheduler

@@ -98,20 +98,24 @@ class Cohorts:
         below = [one for one in branch.children if not one.is_queue or most.get(one.name)]
         return sum((one.local(cell) > 0) + self._lenders(one, cell, most) for one in below)
 
-    def reasons(self, branch: Branch, cell: _Cell, row: Sum, most: Mapping[str, float]) -> list[tuple[str, float]]:
-        """Why what a sum leaves of a cell is idle: what is in no quota, what idle lenders keep, and its own limit."""
+    def kept_from_all(self, cell: _Cell, most: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Why what is there of a cell beyond some amounts is idle: it is in no quota, or idle queues do not lend it."""
         every = [*self.queues.values(), *self.cohorts.values()]
         beyond = sum(one.nominal.get(cell, 0.0) for one in every)
         out, busy = [("in nobody's quota", beyond)], {name for name, amount in most.items() if amount}
-        for root in (one for one in every if one.parent is None):
-            for lender in _outside(root, cell, busy):
-                beyond -= lender.local(cell)
-                out.append((f"by the lending limit of {lender.name}", beyond))
+        for lender in (lender for one in every if one.parent is None for lender in _outside(one, cell, busy)):
+            beyond -= lender.local(cell)
+            out.append((f"by the lending limit of {lender.name}", beyond))
+        return out
+
+    def kept_from(self, branch: Branch, cell: _Cell, row: Sum, most: Mapping[str, float]) -> str:
+        """Why the rest of it is idle where a sum of a branch stops its queues."""
         if branch.parent is not None:
-            return [*out, (f"by the borrowing limit of {branch.name}", -inf)]
-        kept = [one.name for one in _outside(branch, cell, {*row.queues}) if one not in _outside(branch, cell, busy)]
-        last = f"by the lending limit{'s' * (len(kept) > 1)} of {' and '.join(kept)}"
-        return [*out, (last if kept else "in quotas of others than may borrow them", -inf)]
+            return f"by the borrowing limit of {branch.name}"
+        idle = _outside(branch, cell, {name for name, amount in most.items() if amount})
+        kept = [one.name for one in _outside(branch, cell, {*row.queues}) if one not in idle]
+        lenders = f"by the lending limit{'s' * (len(kept) > 1)} of {' and '.join(kept)}"
+        return lenders if kept else "in quotas of others than may borrow them"
 
     def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -504,6 +505,7 @@ class Queues:
     ) -> Iterator[Limit]:
         """The limits of queues and cohorts on a resource of a flavor that some servers have."""
         (flavor, resource), made = cell, dict[tuple[tuple[str, ...], str], int]()
+        beyond = self._cohorts.kept_from_all(cell, wanted)
         for branch, one in self._cohorts.sums(cell, wanted):
             on = np.any([masks[queue] for queue in one.queues], axis=0)
             if one.amount <= 0 or not servers.total(on, resource):
@@ -511,8 +513,8 @@ class Queues:
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
             of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
-            reasons = self._cohorts.reasons(branch, cell, one, wanted)
-            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of, reasons)
+            rest = self._cohorts.kept_from(branch, cell, one, wanted), -inf
+            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of, (*beyond, rest))
 
     def _of_cohorts(
         self,

@@ -106,7 +106,7 @@ def idle_by_limits(allocation: Allocation) -> list[Idle]:
             continue
         users, counted = limit.counted(members, instance.n_servers)
         i = instance.resource_index(limit.resource)
-        on: Bool = counted.any(axis=0)
+        on: Bool = np.asarray(counted.any(axis=0))
         group = next((one for one in groups if one.takes(limit, i, on)), None)
         if group is None:
             groups.append(group := _Group(i, on))

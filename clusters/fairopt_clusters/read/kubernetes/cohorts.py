@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -30,11 +30,6 @@ class Branch(QueueNode[_Cell]):
     """A queue or a cohort."""
 
     is_queue: bool = False
-
-    @property
-    def leaves(self) -> list[Branch]:
-        """The queues below it, or itself."""
-        return [self] if self.is_queue else [leaf for one in self.children for leaf in one.leaves]
 
 
 class Cohorts:
@@ -98,25 +93,6 @@ class Cohorts:
         below = [one for one in branch.children if not one.is_queue or most.get(one.name)]
         return sum((one.local(cell) > 0) + self._lenders(one, cell, most) for one in below)
 
-    def kept_from_all(self, cell: _Cell, most: Mapping[str, float]) -> list[tuple[str, float]]:
-        """Why what is there of a cell beyond some amounts is idle: it is in no quota, or idle queues do not lend it."""
-        every = [*self.queues.values(), *self.cohorts.values()]
-        beyond = sum(one.nominal.get(cell, 0.0) for one in every)
-        out, busy = [("in nobody's quota", beyond)], {name for name, amount in most.items() if amount}
-        for lender in (lender for one in every if one.parent is None for lender in _outside(one, cell, busy)):
-            beyond -= lender.local(cell)
-            out.append((f"by the lending limit of {lender.name}", beyond))
-        return out
-
-    def kept_from(self, branch: Branch, cell: _Cell, row: Sum, most: Mapping[str, float]) -> str:
-        """Why the rest of it is idle where a sum of a branch stops its queues."""
-        if branch.parent is not None:
-            return f"by the borrowing limit of {branch.name}"
-        idle = _outside(branch, cell, {name for name, amount in most.items() if amount})
-        kept = [one.name for one in _outside(branch, cell, {*row.queues}) if one not in idle]
-        lenders = f"by the lending limit{'s' * (len(kept) > 1)} of {' and '.join(kept)}"
-        return lenders if kept else "in quotas of others than may borrow them"
-
     def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""
         if branch.is_queue:
@@ -135,19 +111,6 @@ class Cohorts:
             some = [_together([*first[:k], of[-1], *first[k + 1 :]]) for k, of in enumerate(ways)]
             return [one for one in (_together(first), *some, *first) if one.queues]
         return [one for one in map(_together, product(*ways)) if one.queues]
-
-
-def _outside(branch: Branch, cell: _Cell, queues: Set[str]) -> list[Branch]:
-    """The outermost branches below one that keep something for themselves, and have none of some queues."""
-    if branch.is_queue:
-        return []
-    out = list[Branch]()
-    for one in branch.children:
-        if not queues & {of.name for of in one.leaves}:
-            out += [one] * (one.local(cell) > 0)
-        else:
-            out += _outside(one, cell, queues)
-    return out
 
 
 def _together(parts: Iterable[Sum]) -> Sum:

@@ -37,23 +37,21 @@ class Notes:
         for sentence in sentences:
             self.say(sentence)
 
-    def add(
-        self, sentence: str, *examples: str, number: float | None = None, explains: bool = False, **given: str
-    ) -> None:
+    def add(self, sentence: str, *examples: str, number: float | None = None, **given: str) -> None:
         """Count things, by default the examples, of which the smallest is shown.
 
         Braces mark a noun that is counted, ``{finished pod}``, a verb that agrees with it, ``{was}``, or a word that
-        ``given`` replaces. A number of 0 adds nothing. A note that ``explains`` changes no number (`About`).
+        ``given`` replaces. A number of 0 adds nothing. A sentence that is `About` makes such a note.
         """
         number = len(examples) if number is None else number
         if number:
-            key = (About if explains else str, sentence, tuple(given.items()))
+            key = (About if isinstance(sentence, About) else str, sentence, tuple(given.items()))
             before, example = self._counts.get(key, (0, ""))
             self._counts[key] = (before + number, min(filter(None, (example, *examples)), default=""))
 
-    def say(self, text: str, explains: bool = False) -> None:
+    def say(self, text: str) -> None:
         """Add a whole sentence."""
-        self.add("{text}", number=1, explains=explains or isinstance(text, About), text=text)
+        self.add(About("{text}") if isinstance(text, About) else "{text}", number=1, text=text)
 
     def sentences(self) -> list[str]:
         """The sentences, in the order in which they were first added."""

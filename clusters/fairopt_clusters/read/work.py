@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, check_choice, counted
+from fairopt.io import About, Notes, check_choice, counted
 from fairopt.runtime import Bool, Float, unit_shown, without_vendor
 from fairopt_clusters.read.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of, note_part
 
@@ -126,9 +126,8 @@ def arguments_of_work(
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
-        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team",
+        About("{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team"),
         number=several,
-        explains=True,
         several=f"{several:,}",
         owners=counted(len(kinds), "owner"),
         tasks=f"{word}s",

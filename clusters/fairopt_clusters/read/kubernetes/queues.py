@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fairopt.errors import nearest
-from fairopt.io import Notes, shown
+from fairopt.io import About, Notes, shown
 from fairopt.runtime import Bool, Float
 from fairopt_clusters.read.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Branch, Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
@@ -337,9 +337,7 @@ class Queues:
         labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
         if names:
-            self._notes.add(
-                "{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone, explains=True
-            )
+            self._notes.add(About("{cluster queue} in no cohort {counts} beside the cohorts at the top"), *alone)
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
         return labels, names
@@ -577,9 +575,9 @@ class Queues:
         if not of_queue:
             return
         what = "nominal quotas, by flavor, are what queues are owed, as far as their pods can use them"
-        self._notes.say(what, explains=True)
+        self._notes.say(About(what))
         what = "{limit} on what queues use together: quotas of cohorts, and limits on borrowing and lending"
-        self._notes.add(what, *(one.name for one in limits), explains=True)
+        self._notes.add(About(what), *(one.name for one in limits))
         what = (
             "{cohort} where more than {most} queues may or may not use all that they keep for themselves: not all "
             "combinations are limits, so that the answer may be more than Kueue admits"
@@ -588,7 +586,7 @@ class Queues:
         what = "limits of {cohort} with more than {most} lending limits are those of the tasks and servers of now"
         self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
         what = "fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold"
-        self._notes.say(what, explains=True)
+        self._notes.say(About(what))
 
     def _note_alike(self, able: Collection[Bool], limits: Collection[Limit], servers: Servers) -> None:
         """Name flavors with equal servers between which limits that can bind leave it open how a queue is divided."""

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.io import Notes
+from fairopt.io import About, Notes
 from fairopt.runtime import Bool
 from fairopt_clusters.read.slurm.fields import Amounts, Key
 
@@ -167,6 +167,6 @@ def _elsewhere(servers: Sequence[Amounts], closed: Sequence[Amounts], name: str,
         )
         return 0
     what = f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others"
-    notes.say(what, explains=True)
+    notes.say(About(what))
     total += sum((whole_of(server, name) for server in closed), Fraction(0))
     return math.ceil((total - there) / open_elsewhere)

@@ -4,8 +4,9 @@
 arrive over the week and start whole; with gangs they are of up to six servers, which is what a queue owns. ``used`` is
 what was used of what was asked for and there, without what was begun anew after preemption; ``short`` what queues did
 not have at the time of what they asked for within their quarter; each with workloads that go on where they were, and
-that begin anew (``anew``). Settings are written by ``fc.quotas`` from the workloads of each week's first day, and
-have to be the same each week; caps by the same, each week anew, for the first seeds.
+that begin anew (``anew``). Settings are written by ``fc.quotas`` from the workloads of a day: each of the first week,
+and the first of the next three. They have to be the same each time, so that a run each day and one each week are the
+same course. Caps are written each week anew, for the first seeds.
 
 Run: python benchmarks/quota_weeks.py [--seeds 20]
 """
@@ -69,11 +70,11 @@ def of_kueue(kind: str, metadata: Object, spec: Object) -> Object:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def asked(work: list[Timed], week: int) -> list[Object]:
-    """The Workloads that arrive on the first day of a week."""
+def asked(work: list[Timed], begins: float) -> list[Object]:
+    """The Workloads that arrive on a day."""
     out = list[Object]()
     for one in work:
-        if week * WEEK <= one.arrives < week * WEEK + DAY:
+        if begins <= one.arrives < begins + DAY:
             pods = {"containers": [{"resources": {"requests": {GPU: "8"}}}]}
             sets = [{"name": "main", "count": one.workload.uses[GPU] // 8, "template": {"spec": pods}}]
             metadata = {"name": one.workload.name, "namespace": one.workload.queue}
@@ -82,10 +83,11 @@ def asked(work: list[Timed], week: int) -> list[Object]:
 
 
 def written(objects: list[Object], work: list[Timed], caps: bool) -> list[tuple[float, QueueTree]]:
-    """The queues by the settings that are written each week; those of the first one only, if no other week differs."""
+    """The queues by the caps that are written each week, or by the settings, which no later day changes."""
     trees = list[tuple[float, QueueTree]]()
-    for week in range(WEEKS):
-        if not (jobs := asked(work, week)):
+    days = [week * WEEK for week in range(WEEKS)] if caps else [*(k * DAY for k in range(7)), WEEK, 2 * WEEK, 3 * WEEK]
+    for day in days:
+        if not (jobs := asked(work, day)):
             continue
         now: Object = {"kind": "List", "items": [*objects, *jobs]}
         nodes = [one for one in objects if one["kind"] == "Node"]
@@ -101,9 +103,7 @@ def written(objects: list[Object], work: list[Timed], caps: bool) -> list[tuple[
             objects = [names.get((one["kind"], one["metadata"]["name"]), one) for one in objects]
             tree = Work.of({"kind": "List", "items": objects}).tree()
             assert tree is not None
-            trees.append((week * WEEK if trees else 0.0, tree))
-        if not caps and week >= 3:
-            break
+            trees.append((day if trees else 0.0, tree))
     return trees
 
 

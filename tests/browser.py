@@ -1,14 +1,18 @@
-"""Pages opened in a headless browser, and what they measure there."""
+"""Pages opened in a headless Chromium by WebDriver: what they measure there, and what keys do."""
 
-import html
+from __future__ import annotations
+
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSERS, DRIVER = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"), "chromedriver"
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -18,12 +22,17 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-dev-shm-usage",
 )
+SECONDS = 120
+TAB, ENTER = "\ue004", "\ue007"
 # Run before anything else in the page, so that it sees every error and every request that the page's policy refuses.
-SCRIPT = """
-const found = {errors: [], refused: []};
+BEFORE = """
+window.found = {errors: [], refused: []};
 window.addEventListener("error", e => found.errors.push(String(e.message)), true);
 document.addEventListener("securitypolicyviolation", e => found.refused.push(e.blockedURI));
+"""
+MEASURED = """
 const parsed = text => {
   const n = (text.match(/[\\d.]+(e-?\\d+)?/g) || []).map(Number), of = text.startsWith("color(") ? 255 : 1;
   return [n[0] * of, n[1] * of, n[2] * of, n.length > 3 ? n[3] : 1];
@@ -44,63 +53,106 @@ const behind = element => {
                                  [255, 255, 255, 1]);
 };
 const clipped = e => e.closest(".scroll, .command, nav ul, .skip, .stacked");
-window.addEventListener("load", () => {
-  found.width = window.innerWidth;
-  found.page = document.documentElement.scrollWidth;
-  found.dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  found.outside = [...document.querySelectorAll("body *")].filter(e => !clipped(e))
-    .filter(e => e.getBoundingClientRect().right > window.innerWidth + 0.5).map(e => e.outerHTML.slice(0, 200));
-  found.scrolls = [...document.querySelectorAll(".scroll")].map(e => e.getBoundingClientRect().right);
-  found.contrasts = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const text = walker.currentNode.textContent.trim(), e = walker.currentNode.parentElement;
-    if (!text || ["STYLE", "SCRIPT"].includes(e.tagName) || !e.checkVisibility()) continue;
-    const under = behind(e);
-    if (under === null) continue;
-    const [a, b] = [light(parsed(getComputedStyle(e).color)), light(under)].sort((x, y) => y - x);
-    found.contrasts.push([(a + 0.05) / (b + 0.05), text.slice(0, 60)]);
-  }
-  found.sections = [...document.querySelectorAll("main > section")].map(e => e.id);
-  found.headings = [...document.querySelectorAll("h1, h2, h3, h4")].map(e => Number(e.tagName[1]));
-  found.text = document.body.innerText;
-  found.requests = performance.getEntriesByType("resource").map(e => e.name);
-  parent.postMessage(JSON.stringify(found), "*");
-});
+found.width = window.innerWidth;
+found.page = document.documentElement.scrollWidth;
+found.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+found.print = matchMedia("print").matches;
+found.outside = [...document.querySelectorAll("body *")].filter(e => !clipped(e))
+  .filter(e => e.getBoundingClientRect().right > window.innerWidth + 0.5).map(e => e.outerHTML.slice(0, 200));
+found.scrolls = [...document.querySelectorAll(".scroll")].map(e => e.getBoundingClientRect().right);
+found.hidden = [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1).length;
+found.contrasts = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const text = walker.currentNode.textContent.trim(), e = walker.currentNode.parentElement;
+  if (!text || ["STYLE", "SCRIPT"].includes(e.tagName) || !e.checkVisibility()) continue;
+  const under = behind(e);
+  if (under === null) continue;
+  const [a, b] = [light(parsed(getComputedStyle(e).color)), light(under)].sort((x, y) => y - x);
+  found.contrasts.push([(a + 0.05) / (b + 0.05), text.slice(0, 60)]);
+}
+found.sections = [...document.querySelectorAll("main > section")].map(e => e.id);
+found.headings = [...document.querySelectorAll("h1, h2, h3, h4")].map(e => Number(e.tagName[1]));
+found.text = document.body.innerText;
+found.requests = performance.getEntriesByType("resource").map(e => e.name);
+found.folded = [...document.querySelectorAll("details")].filter(e => !e.lastElementChild.checkVisibility()).length;
+found.dead = [...document.querySelectorAll("a[href]")].map(e => e.getAttribute("href"))
+  .filter(to => !to.startsWith("#") || !document.getElementById(to.slice(1)));
+return found;
 """
-# Windows are at least 500 pixels wide, but frames are not.
-FRAME = """<!DOCTYPE html><meta name="color-scheme" content="light dark"><title>frame</title>
-<script>
-window.addEventListener("message", e => {{ document.getElementById("measured").textContent = e.data; }});
-</script>
-<pre id="measured"></pre><iframe src="{page}" width="{width}" height="900" style="border: 0"></iframe>
+# What has the focus: which of all that can have it, and whether that is seen.
+FOCUS = """
+const all = [...document.querySelectorAll("a[href], summary, [tabindex='0'], button")].filter(e => e.checkVisibility());
+const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+return {index: all.indexOf(e), of: all.length, there: box.bottom > 0 && box.top < window.innerHeight,
+        href: e.getAttribute("href"), seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0};
 """
 
 
-def browser() -> str | None:
-    """The program of a Chromium, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+def missing() -> str:
+    """What is not installed of a Chromium and its driver; empty if both are."""
+    there = any(map(shutil.which, BROWSERS)), shutil.which(DRIVER) is not None
+    return " and ".join(name for name, found in zip(("chromium", "chromium-driver"), there, strict=True) if not found)
 
 
-def measured(page: str, folder: Path, width: int, dark: bool = False) -> dict[str, Any]:
-    """What a page measures in a window of this width."""
-    program = browser()
-    assert program is not None
-    allowed = page.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'", 1)
-    name = f"{width}-{'dark' if dark else 'light'}"
-    copy, frame = folder / f"page-{name}.html", folder / f"frame-{name}.html"
-    copy.write_text(allowed.replace("<head>", f"<head><script>{SCRIPT}</script>", 1), encoding="utf-8")
-    frame.write_text(FRAME.format(page=copy.name, width=width), encoding="utf-8")
-    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    flags = [*FLAGS, *scheme, f"--user-data-dir={folder / f'profile-{name}'}", "--window-size=1400,1000"]
-    done = subprocess.run(
-        [program, *flags, "--virtual-time-budget=5000", "--dump-dom", frame.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    found = re.search(r'<pre id="measured">(.+?)</pre>', done.stdout, re.DOTALL)
-    assert found is not None, done.stdout[-2000:] + done.stderr[-2000:]
-    measurements: dict[str, Any] = json.loads(html.unescape(found.group(1)))
-    return measurements
+class Browser:
+    """A session of WebDriver."""
+
+    def __init__(self, port: int) -> None:
+        self._root, self._opener = f"http://127.0.0.1:{port}/session", build_opener(ProxyHandler({}))
+        options = {"binary": next(filter(None, map(shutil.which, BROWSERS))), "args": list(FLAGS)}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self._root += "/" + self._ask("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+
+    def _ask(self, path: str, data: dict[str, Any] | None, method: str = "POST") -> Any:
+        body = None if data is None else json.dumps(data).encode()
+        request = Request(self._root + path, body, {"Content-Type": "application/json"}, method=method)
+        with self._opener.open(request, timeout=SECONDS) as answer:
+            return json.load(answer)["value"]
+
+    def command(self, name: str, **given: Any) -> Any:
+        """What a command of the developer tools answers."""
+        return self._ask("/goog/cdp/execute", {"cmd": name, "params": given})
+
+    def open(self, page: Path, width: int, *, dark: bool = False, print_: bool = False) -> None:
+        """Open a page in a window of this width."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **size)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.command("Emulation.setEmulatedMedia", media="print" if print_ else "", features=scheme)
+        self.command("Page.addScriptToEvaluateOnNewDocument", source=BEFORE)
+        self._ask("/url", {"url": page.as_uri()})
+
+    def run(self, script: str) -> Any:
+        """What a script returns."""
+        return self._ask("/execute/sync", {"script": script, "args": []})
+
+    def press(self, key: str) -> None:
+        """Press a key and let it go."""
+        keys = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
+        self._ask("/actions", {"actions": [{"type": "key", "id": "keys", "actions": keys}]})
+
+    @property
+    def console(self) -> list[str]:
+        """What the console has said since it was last asked."""
+        return [one["message"] for one in self._ask("/se/log", {"type": "browser"})]
+
+    def close(self) -> None:
+        """End the session."""
+        self._ask("", None, "DELETE")
+
+
+@contextmanager
+def opened() -> Iterator[Browser]:
+    """A browser, and its driver at a free port."""
+    with subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
+        assert driver.stdout is not None
+        try:
+            lines = (re.search(r"successfully on port (\d+)", line) for line in driver.stdout)
+            browser = Browser(next(int(line[1]) for line in lines if line))
+            try:
+                yield browser
+            finally:
+                browser.close()
+        finally:
+            driver.terminate()

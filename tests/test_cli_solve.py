@@ -81,3 +81,25 @@ def test_an_answer_that_fits_on_a_screen_is_shown_whole(run: Any) -> None:
     fo.datasets.write(fo.Instance([[1, 2], [2, 1]], [9, 9]), "small.json")
     assert run("small.json").stdout.split("certified")[0] == run("small.json", "--all").stdout.split("certified")[0]
     assert "not shown" not in run("small.json").stdout
+
+
+def test_what_would_run_is_said_first_beside_what_runs(tmp_path: Path) -> None:
+    pool = fo.Instance([[1], [1]], [8], users=["a", "b"], resources=["gpu"], held=[6, 1], task_limits=[8, 8])
+    fo.datasets.write(pool, tmp_path / "now.json")
+    lines = CliRunner().invoke(app, ["solve", str(tmp_path / "now.json")]).stdout.splitlines()
+    assert lines[0] == "DRF would run 8 tasks; 7 run, 1 of 2 users waits below what is fair"
+
+
+def test_a_table_has_control_characters_as_the_terminal_shows_them(tmp_path: Path) -> None:
+    pool = fo.Instance([[1], [1]], [8], users=["=a\x1b[31m", "b\u202e"], resources=["gpu"])
+    fo.datasets.write(pool, tmp_path / "pool.json")
+    CliRunner().invoke(app, ["solve", str(tmp_path / "pool.json"), "--out", str(tmp_path / "out.csv")])
+    rows = [*csv.reader((tmp_path / "out.csv").open(encoding="utf-8"))]
+    assert [row[0] for row in rows[1:]] == ["'=a\\x1b[31m", "b\\u202e"]
+
+
+def test_what_is_in_use_begins_with_the_resource_of_the_table() -> None:
+    cluster = fo.Instance(
+        [[1, 1], [1, 4], [0, 4]], [8, 16], users=["a", "b", "c"], resources=["gpu", "efa"], task_limits=[2, 9, 9]
+    )
+    assert fo.report.in_use(fo.DRF().allocate(cluster)) == "47% of gpu is in use; efa is used up (all 16)."

@@ -23,9 +23,11 @@ from fairopt.instance.labels import whole_name
 from fairopt.instance.parts import merged_within_limits
 from fairopt.plots.gains import bars
 from fairopt.policy import accepted
-from fairopt.questions.buying import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
+from fairopt.questions import TASKS, idle_sentence, leading
+from fairopt.questions.buying import BY_ANSWERS, Purchases, purchases
 from fairopt.questions.naming import server_kinds, server_names, with_counts
 from fairopt.questions.new_servers import NewServer
+from fairopt.questions.waiting import waited_for
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin
@@ -34,6 +36,7 @@ from fairopt.runtime.display import short, shortened, without_vendor
 MOST_ROWS = 20
 NAME = 34  # characters of a resource on a server
 NAMED = 3  # purchases whose rate is not known, in a sentence
+RAISE = "Raise the quotas before anything is bought: what they leave idle is there already."
 NOTHING = "No resource is full on any server, so more of it brings nothing."
 BUY = """Show what to buy next: the gain from more of each resource, and from one more server like each.
 
@@ -122,6 +125,8 @@ def buy(
         bought = purchases(answer, costs, clock, asked=as_given.task_limits, **more)
     names = _names(bought.resources, instance)
     advice = advised(bought.resources, instance, costs is not None, bought.lead, names) if bought.resources else NOTHING
+    if idle := idle_sentence(answer):
+        advice = f"{RAISE} {advice}"
     if as_json:
         about = {"policy": name, "blocks": repr(mechanism), "advice": advice, "lead": bought.lead}
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in bought.resources]
@@ -129,6 +134,8 @@ def buy(
         others = {"servers": servers, "idle": bought.idle, "no_derivatives": bought.no_derivatives}
         show_json("fairopt.purchases/1", {**about, "purchases": plain, **others})
     else:
+        if idle:
+            say(idle)
         say(_order(bought, answer, lead is None))
         for table in (_servers(bought), _resources(bought, names, costs is not None)):
             if table.first.cells:
@@ -234,6 +241,9 @@ def _servers(found: Purchases) -> Table:
     if lead is not None:
         columns.append(Column(f"{lead} in use", numbers([row.lead_units for row in rows])))
     columns.append(Column("tasks", numbers([row.tasks for row in rows])))
+    if any(row.raised is not None for row in rows):
+        raised = [nan if row.raised is None else row.raised for row in rows]
+        columns.append(Column(f"{lead or 'tasks'}, quotas raised", numbers(raised)))
     if any(row.cost is not None for row in rows):
         gains = [row.tasks if row.lead_units is None else row.lead_units for row in rows]
         per = [
@@ -276,5 +286,10 @@ def _remarks(found: Purchases, names: Mapping[str, str]) -> Iterator[str]:
         yield "~: found by solving again; up to there the gain per unit stays within 1 % of the rate."
     if found.late:
         yield "Some ranges are unknown for lack of time; give a larger --time-limit."
-    if instance.limits:
+    if any(row.raised is not None for row in found.servers):
+        yield (
+            "quotas raised: limits of quotas grow with the capacity, and what is owed stays; other numbers are with "
+            "quotas as they are."
+        )
+    elif instance.limits:
         yield "Limits on what teams take together stay as they are: where these bind, more brings nothing."

@@ -28,6 +28,7 @@ from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import named_constraint, named_family
 from fairopt.policy import Policy, accepted
+from fairopt.questions import idle_sentence
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
@@ -260,6 +261,9 @@ def solve(
     if as_json:
         show_json(tables.FORMAT, tables.describe(allocation))
     else:
+        for line in (idle_sentence(allocation), held.would_run(name, allocation)):
+            if line:
+                say(line)
         shown, lines = brief.answer_tables(allocation, console_for().width, everything)
         for table in shown:
             console_for().print(table)

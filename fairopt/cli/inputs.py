@@ -19,11 +19,12 @@ from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
+from fairopt.io import About
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import folders_shown, written_at
 from fairopt.io.readers import Reader, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
-from fairopt.networks.files import is_graph
+from fairopt.networks.files import demands_in, is_graph
 from fairopt.questions.fitting import too_large, why_too_large
 from fairopt.runtime.extensions import OF_ITS_OPTIONS, installed, missing
 
@@ -58,7 +59,7 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         str | None,
         "FILE",
         "INPUT is a graph (.gml, .graphml, .json or .txt): a .csv file of demands, with the columns source, target, "
-        "and optionally volume and weight. Users are paths, resources links, teams demands.",
+        "and optionally volume and weight, if not those in the graph. Users are paths, resources links, teams demands.",
     ),
     "paths": (int | None, "NUMBER", "Graphs: the shortest paths for each demand; default 4."),
     "link_capacity": (
@@ -88,6 +89,7 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
     ),
     "equal_weights": (bool | None, None, "Give all users the same weight (h-ffmra and mlf-drs require it)."),
     "pooled": (bool | None, None, "Treat all servers as one pool."),
+    "notes": (bool | None, None, "Say all that is noted of INPUT, also what changes no number."),
     "divisible": (
         bool | None,
         None,
@@ -164,12 +166,23 @@ class Source:
     equal_weights: bool = False
     pooled: bool = False
     divisible: bool = False
+    notes: bool = False
     weight: Sequence[str] | None = None
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
     fit_guarantees: str | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
+    noted: list[str] = field(default_factory=list)  # of INPUT, to be said below that
     team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
+
+    @property
+    def all_noted(self) -> list[str]:
+        """What is noted of INPUT, in groups: what is left out, what counts otherwise, and on request what explains."""
+        kept = [one for one in dict.fromkeys(self.noted) if self.notes or not isinstance(one, About)]
+        kept.sort(key=lambda one: 2 if isinstance(one, About) else "left out" not in one)
+        if more := len(dict.fromkeys(self.noted)) - len(kept):
+            kept.append(f"{more} more on INPUT that change{'s' * (more == 1)} no number: --notes")
+        return kept
 
     @property
     def _name(self) -> str:
@@ -189,7 +202,7 @@ class Source:
     def words(self) -> tuple[str, ...]:
         """INPUT and its options as words of a command line."""
         given: dict[str, Any] = {("teams" if key == "labels" else key): value for key, value in self.options.items()}
-        given |= {name: getattr(self, name) for name in _CHANGES}
+        given |= {name: getattr(self, name) for name in _CHANGES if name != "notes"}
         out = [self.path]
         for name, value in given.items():
             option = _option(name)
@@ -221,7 +234,7 @@ class Source:
             try:
                 return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
             except InvalidInstance:
-                if Path(self.path).suffix.lower() == ".json" and is_graph(Path(self.path)):
+                if Path(self.path).suffix.lower() in (".json", ".txt") and is_graph(Path(self.path)):
                     return self._network()  # says what a graph needs
                 raise
 
@@ -232,7 +245,10 @@ class Source:
 
     def _network(self) -> Instance:
         """The instance of a graph and its demands, each link with its ``capacity``, by default that of the graph."""
-        if "demands" not in self.options:
+        path, own = Path(self.path), None
+        if "demands" not in self.options and (path.suffix.lower() in GRAPHS or is_graph(path)):
+            own = demands_in(networks.read(path))
+        if "demands" not in self.options and own is None:
             options = [f"{_option(name)} is for graphs" for name in OF_GRAPHS if name in self.options]
             raise InvalidInstance(
                 f"{self._name}: {(options or ['this is a graph'])[0]} and needs demands; give --demands FILE.csv with "
@@ -246,7 +262,7 @@ class Source:
         with suppress(ValueError):  # the name of an attribute
             capacity = float(capacity)
         graph = networks.read(self.path, capacity=capacity)
-        made = networks.instance(graph, self.options["demands"], **how)
+        made = networks.instance(graph, self.options.get("demands", own), **how)
         return made.replace(limits=()) if self.options.get("full_demand") else made
 
     def read_servers(self) -> Instance:
@@ -256,26 +272,26 @@ class Source:
             instance = datasets.servers_alone(file)
         else:
             instance = self._read()
-            say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
+            self.noted.extend(note for note in instance.notes if not note.startswith(NO_USERS))
         self.team_weights.update(instance.team_weights)
         instance = instance.select_users([])
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes go to stderr.
+        """The instance, and what is `noted` of it.
 
         Users whose tasks fit on no server get a task limit of 0. With ``fit_guarantees`` guarantees are reduced.
         """
         return self.fitted(self.limited(self.read_as_given()))
 
     def fitted(self, instance: Instance) -> Instance:
-        """The instance with guarantees that fit together, if ``fit_guarantees`` is given; a note goes to stderr."""
+        """The instance with guarantees that fit together, if ``fit_guarantees`` is given, which is `noted`."""
         if not self.fit_guarantees:
             return instance
         order = None if self.fit_guarantees == SCALE else [name.strip() for name in self.fit_guarantees.split(",")]
         with working("fitting guarantees"):
             made = instance.fit_guarantees(order)
-        say_notes(made.notes[len(instance.notes) :])
+        self.noted.extend(made.notes[len(instance.notes) :])
         return made
 
     def limited(self, instance: Instance) -> Instance:
@@ -294,14 +310,14 @@ class Source:
         return instance.replace(task_limits=limits, notes=[*instance.notes, line])
 
     def read_as_given(self) -> Instance:
-        """The instance with the changes that options ask for; notes go to stderr."""
+        """The instance with the changes that options ask for, and what is `noted` of it."""
         instance = self._read()
-        say_notes(instance.notes)
+        self.noted.extend(instance.notes)
         return self._changed(instance)
 
     def read_at_full_demand(self) -> Instance:
         """The instance as if all had more work than fits, without a word on what was left out."""
-        full = replace(self, options=self.options | {"full_demand": True}, below=[], team_weights={})
+        full = replace(self, options=self.options | {"full_demand": True}, below=[], noted=[], team_weights={})
         return full.limited(full._changed(full._read()))
 
     def _changed(self, instance: Instance) -> Instance:
@@ -436,6 +452,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
                     say_notes([line])
                 else:
                     say(line)
+            if source is not None:
+                say_notes(source.all_noted)
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)

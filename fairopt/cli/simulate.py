@@ -238,7 +238,7 @@ def replay_jobs(
     with working(f"reading {jobs}"):
         trace = read_jobs(jobs, cluster, compress=compress, **{name: given[name] for name in given if name in of_jobs})
     notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
-    say_notes(notes)
+    say_notes([*source.all_noted, *notes])
     if placement == "pooled":
         _by_types(trace, cluster)
     schedulers: dict[str, Scheduler | WholeJobs] = {}

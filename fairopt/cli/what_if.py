@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +16,10 @@ from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
+from fairopt.policy import accepted
+from fairopt.questions import WhatIf, idle_sentence
 from fairopt.questions.changed import changed
+from fairopt.questions.new_servers import with_limits_raised
 from fairopt.questions.what_if import answered
 from fairopt.report import files
 from fairopt.report import what_if as report
@@ -110,6 +114,7 @@ def what_if(
     ((name, mechanism),) = chosen(before).items()
     with working(name, how.verbose):
         answers = answered(mechanism, before, after, **how.options, integral=integral)
+        raised = _with_quotas_raised(answers, mechanism, how.options) if added and not as_json else ""
     if as_json:
         show_json(report.FORMAT, answers.to_dict())
     else:
@@ -118,8 +123,9 @@ def what_if(
             console_for().print(table)
         for line in report.certificates(answers):
             say(line)
-        for line in answers.sentences:
-            say(sentence(line), style="yellow" if line in answers.warnings else "")
+        for line in (raised, *answers.sentences):
+            if line:
+                say(sentence(line), style="yellow" if line in answers.warnings else "")
     if out is not None and out.suffix.lower() == ".json":  # after the answer is shown, in case it cannot be written
         write_whole(out, files.as_json(answers.to_dict()) + "\n")
     elif out is not None:
@@ -129,3 +135,19 @@ def what_if(
         files.write_picture(answers.plot().figure, plot)
     for path in (out, plot):
         written(path)
+
+
+def _with_quotas_raised(answers: WhatIf, mechanism: Any, options: Mapping[str, Any]) -> str:
+    """What more servers bring with quotas as they are, and raised in proportion; empty where these leave nothing idle.
+
+    Such quotas leave what is added idle, so that the change alone says nothing of its worth.
+    """
+    idle, now, then = idle_sentence(answers.after), answers.before, answers.after
+    if not idle:
+        return ""
+    larger = with_limits_raised(now.instance, then.instance)
+    raised = mechanism.allocate(larger, **accepted(mechanism, **options)).tasks.sum()
+    return (
+        f"{idle}; with quotas raised in proportion to the capacity {raised:,.6g} tasks run, {then.tasks.sum():,.6g} as "
+        f"they are and {now.tasks.sum():,.6g} before"
+    )

@@ -83,7 +83,8 @@ class Instance:
         vision", "resource": "gpu", "amount": 8, "of": {"vision": ["a100-1"]}}``: by user or team the labels of the
         servers that count, None for all. Policies of blocks and `HDRF` keep them, as they do capacities. Where an
         amount is 0, those who need the resource are not eligible, and have a task limit of 0 if they can run nowhere;
-        guarantees that this leaves too little for are `Infeasible`, as with any amount.
+        guarantees that this leaves too little for are `Infeasible`, as with any amount. ``reasons`` may say why what is
+        beyond the limit is idle, as ``[("in nobody's quota", 12)]`` of all that there is beyond 12 units.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any
 
@@ -21,7 +21,9 @@ class Limit:
     """The most of a resource that users take together.
 
     ``of`` holds, by name of a user or team, the server rows on which its use counts, None for all. An amount
-    of 0 closes these to those who need the resource, unless the limit ``closes`` nothing.
+    of 0 closes these to those who need the resource, unless the limit ``closes`` nothing. ``reasons`` say what it
+    leaves idle: all that the servers have beyond an amount, for each; with an amount of -inf all the rest. Files do
+    not hold them.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Limit:
     amount: float
     of: tuple[tuple[str, tuple[bool, ...] | None], ...]
     closes: bool = True
+    reasons: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
     def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Bool:
         """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
@@ -121,7 +124,9 @@ def _limit(given: Any, known: Collection[str], resources: Sequence[str], servers
         if who not in known:
             raise InvalidInstance(f"a limit names an unknown user or team {who!r}; {nearest(str(who), known)}")
     name = given.get("name") or f"{resource} of {', '.join(of)}"
-    return Limit(str(name), resource, float(amount), tuple((who, _rows(of[who], servers)) for who in of))
+    rows = tuple((who, _rows(of[who], servers)) for who in of)
+    reasons = tuple((str(why), float(beyond)) for why, beyond in given.get("reasons") or ())
+    return Limit(str(name), resource, float(amount), rows, reasons=reasons)
 
 
 def _rows(names: Any, servers: Sequence[str]) -> tuple[bool, ...] | None:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.display import About
 from fairopt.runtime.hostlists import hosts
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
@@ -228,7 +229,7 @@ def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
     for text in lines:
         if not isinstance(text, str):
             raise InvalidInstance(f"{name} hold {text!r}; give text only")
-    return tuple(map(str, lines))
+    return tuple(text if isinstance(text, About) else str(text) for text in lines)
 
 
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:

@@ -40,3 +40,4 @@ from fairopt.io.text_files import read_text as read_text
 from fairopt.io.times import seconds_of as seconds_of
 from fairopt.io.yaml_documents import documents_of_yaml as documents_of_yaml
 from fairopt.io.yaml_file import yaml_text as yaml_text
+from fairopt.runtime.display import About as About

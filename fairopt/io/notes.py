@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.runtime.display import About
 
 _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
 _PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "share", "take", "wait")}
@@ -32,7 +33,7 @@ class Notes:
     """
 
     def __init__(self, *sentences: str) -> None:
-        self._counts: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
+        self._counts: dict[tuple[type[str], str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
         for sentence in sentences:
             self.say(sentence)
 
@@ -40,24 +41,26 @@ class Notes:
         """Count things, by default the examples, of which the smallest is shown.
 
         Braces mark a noun that is counted, ``{finished pod}``, a verb that agrees with it, ``{was}``, or a word that
-        ``given`` replaces. A number of 0 adds nothing.
+        ``given`` replaces. A number of 0 adds nothing. A sentence that is `About` makes such a note.
         """
         number = len(examples) if number is None else number
         if number:
-            key = (sentence, tuple(given.items()))
+            key = (About if isinstance(sentence, About) else str, sentence, tuple(given.items()))
             before, example = self._counts.get(key, (0, ""))
             self._counts[key] = (before + number, min(filter(None, (example, *examples)), default=""))
 
     def say(self, text: str) -> None:
         """Add a whole sentence."""
-        self.add("{text}", number=1, text=text)
+        self.add(About("{text}") if isinstance(text, About) else "{text}", number=1, text=text)
 
     def sentences(self) -> list[str]:
         """The sentences, in the order in which they were first added."""
         return [
-            sentence.format_map(_Words(dict(given), number=number))
-            + (f" ({'such as ' * (number != 1)}{example})" if example else "")
-            for (sentence, given), (number, example) in self._counts.items()
+            kind(
+                sentence.format_map(_Words(dict(given), number=number))
+                + (f" ({'such as ' * (number != 1)}{example})" if example else "")
+            )
+            for (kind, sentence, given), (number, example) in self._counts.items()
         ]
 
     def nothing_left(self, what: str) -> InvalidInstance:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fairopt.blocks.base import brief
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.io import escaped
 from fairopt.io.saving import write_whole
 from fairopt.online.jobs import Job
 from fairopt.online.promises import longest_wait, of_old_users, service_gap, service_per_weight, who
@@ -71,11 +72,11 @@ class BrokenPromise:
             raise InvalidBlock(f"cannot write {path}; give a name that ends in .csv")
         table = io.StringIO()
         rows = csv.writer(table, lineterminator="\n")
-        rows.writerow(["user", "arrival", "duration", "tasks", "weight", "gang", *names])
+        rows.writerow(["user", "arrival", "duration", "tasks", "weight", "gang", *map(escaped, names)])
         for job in self.jobs:
             units = _units(job, names)
             row = [units.get(name, 0) for name in names]
-            rows.writerow([job.user, job.arrival, job.duration, job.tasks, job.weight, int(job.gang), *row])
+            rows.writerow([escaped(job.user), job.arrival, job.duration, job.tasks, job.weight, int(job.gang), *row])
         write_whole(path, table.getvalue())
         return path
 

@@ -9,6 +9,7 @@ The names for packages that report on answers:
   `server_kinds`: servers in sentences. What is in use, as a part, is `part_of_capacity` or `part_of`.
 * `held_now`, a `HeldNow` whose rows are `OVER`, `UNDER` or `EVEN`; `described_held`: the same as plain data;
   `by_team_else_user`: its label. `most_used`: the resource that is used most.
+* `idle_sentence`: what limits leave idle though users wait for it.
 * `Explainer`: explanations of many users and teams. `too_large`, `why_too_large`: users whose tasks fit nowhere.
 * `purchases`: what to buy next, `Purchases`, led by the resource that `leading` names, or by `TASKS`; `BY_ANSWERS` says
   that a number was found by solving again.
@@ -17,7 +18,8 @@ The names for packages that report on answers:
 The files:
 
 * `by_team`, `by_server`: answers summed by team and by server. `naming`: rows of servers in sentences.
-* `held`: what runs now beside what a policy gives.
+* `held`: what runs now beside what a policy gives. `waiting`: what users wait for, and what
+  limits leave idle.
 * `explain`: what stops a user or team (`explained_answer`), by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
 * `fitting`: tasks that fit on no server.

@@ -8,9 +8,7 @@ from fairopt.questions.what_if import WhatIf as WhatIf
 # For packages that extend fairopt:
 from fairopt.allocation import part_of_capacity as part_of_capacity
 from fairopt.questions.buying import BY_ANSWERS as BY_ANSWERS
-from fairopt.questions.buying import TASKS as TASKS
 from fairopt.questions.buying import Purchases as Purchases
-from fairopt.questions.buying import leading as leading
 from fairopt.questions.buying import purchases as purchases
 from fairopt.questions.by_server import part_of as part_of
 from fairopt.questions.by_team import TeamSums as TeamSums
@@ -35,3 +33,6 @@ from fairopt.questions.held import held_now as held_now
 from fairopt.questions.held import most_used as most_used
 from fairopt.questions.naming import server_kinds as server_kinds
 from fairopt.questions.naming import server_names as server_names
+from fairopt.questions.waiting import TASKS as TASKS
+from fairopt.questions.waiting import idle_sentence as idle_sentence
+from fairopt.questions.waiting import leading as leading

@@ -18,14 +18,14 @@ from fairopt.instance.labels import whole_name
 from fairopt.instance.validation import default_labels
 from fairopt.policies.hierarchical import HDRF, filled_like
 from fairopt.policy import accepted
-from fairopt.questions.new_servers import NewServer, with_new_server
+from fairopt.questions.new_servers import NewServer, closed, with_limits_raised, with_new_server
+from fairopt.questions.waiting import idle_by_limits
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 
 BY_ANSWERS = "answers"
-TASKS = "tasks"  # leads where no resource does
 MAX_ROWS = 20  # rows of resources with a search for ranges, and classes of servers
 STEP = 0.01  # of a row's capacity: the change from which a rate is computed
 HOLDS = 0.01  # a rate holds while the gain differs from it by at most this fraction
@@ -42,6 +42,8 @@ class ServerPurchase:
     ``tasks`` and ``welfare`` are gains in the number of tasks and in the objective's value, ``lead_units`` more units
     in use of the resource that leads (None if none does). ``cost`` is its price or that of all its resources, and what
     is per cost is None without it. ``losers`` are users who lose tasks, and ``reason`` says why there is no answer.
+    ``raised`` is the gain in what leads, or in tasks, with limits raised in proportion (`with_limits_raised`); None
+    where no limit leaves anything idle.
     """
 
     server: str
@@ -54,6 +56,7 @@ class ServerPurchase:
     lead_units: float | None = None
     lead_per_cost: float | None = None
     cost: float | None = None
+    raised: float | None = None
 
     @property
     def rate(self) -> float:
@@ -139,35 +142,6 @@ def purchases(
     return Purchases(allocation, tuple(ranked), idle, servers, why, late, lead)
 
 
-def waited_for(allocation: Allocation) -> Float:
-    """The units of each resource that users ask for and do not get, infinite without a task limit.
-
-    Those whose task limit is 0, such as tasks that fit on no server, ask for nothing.
-    """
-    instance = allocation.instance
-    demands = np.where(instance.eligible[:, :, None], instance.per_server_demands, np.inf).min(axis=1)
-    tasks = np.where(allocation.wanting_more, instance.task_limits - allocation.tasks, 0.0)[:, None]
-    asked = (demands > 0) & np.isfinite(demands) & (tasks > 0)
-    waiting: Float = np.multiply(tasks, demands, out=np.zeros(demands.shape), where=asked).sum(axis=0)
-    return waiting
-
-
-def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
-    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks."""
-    names, there = allocation.instance.resources, allocation.instance.total_capacities > 0
-    if chosen is not None:
-        return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
-    waiting = waited_for(allocation)
-    gpus = [i for i, name in enumerate(names) if _counts_gpus(name) and waiting[i] > 0 and there[i]]
-    # a resource of one type of GPUs, as gpu:a100, counts some of those of gpu
-    return min(((":" in names[i], -waiting[i], names[i]) for i in gpus), default=(False, 0.0, None))[2]
-
-
-def _counts_gpus(resource: str) -> bool:
-    """Whether a resource counts GPUs, of all types or of one."""
-    return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
-
-
 class _Again:
     """Answers with larger capacities."""
 
@@ -177,6 +151,7 @@ class _Again:
         self.base = float(allocation.tasks.sum())
         self.leading = None if lead is None else self.instance.resource_index(lead)
         self.used = self._in_use(allocation)
+        self.limited = bool(idle_by_limits(allocation))
 
     def answer(self, instance: Instance) -> Allocation:
         """The certified answer of the same policy to another instance."""
@@ -225,7 +200,11 @@ class _Again:
             more = self.answer(instance)
         except FairoptError as error:
             return replace(row, reason=str(error))
-        return replace(row, **self._gains(more, 1.0, row.cost))
+        gains = self._gains(more, 1.0, row.cost)
+        if self.limited and not self.clock.late:
+            raised = self._gains(self.answer(with_limits_raised(self.instance, instance)), 1.0, None)
+            gains["raised"] = raised["tasks"] if self.leading is None else raised["lead_units"]
+        return replace(row, **gains)
 
     def _gains(self, more: Allocation, size: float, cost: float | None) -> dict[str, Any]:
         """What an answer has more, per unit of what was bought."""
@@ -333,7 +312,8 @@ def _servers(
     """One more server like each, of the largest classes, and one of each new type."""
     instance, out = again.instance, list[ServerPurchase]()
     pool = instance.servers == tuple(default_labels("server", 1))  # which is no server
-    largest = [] if pool else np.argsort(-instance.counts, kind="stable")[:MAX_ROWS].tolist()
+    order = np.argsort(-instance.counts, kind="stable")
+    largest = [] if pool else order[~closed(instance)[order]][:MAX_ROWS].tolist()
     of_rows = {instance.server_index(name): price for name, price in prices.items()}
     for k, s in enumerate(largest):
         tell("servers", k, len(largest) + len(new))

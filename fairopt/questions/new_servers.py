@@ -1,4 +1,4 @@
-"""A server of a type that a cluster has not: what it has, what it costs, and who may run on it."""
+"""Servers to buy: of a type that a cluster has not, which are not for sale, and limits raised with the capacity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
+from fairopt.instance.limits import Limit
 
 NAME = "new server"
+RELATIVE = 1e-9  # of a capacity: sums of what runs are rounded
 
 
 @dataclass(frozen=True)
@@ -112,3 +114,39 @@ def _counted(
         return None
     has = instance.capacities[:, instance.resource_index(resource)] > 0
     return (*where, where[like] if like is not None else bool(np.array(where)[has].all()))
+
+
+def closed(instance: Instance) -> NDArray[np.bool_]:
+    """The rows of servers that start no tasks, so that nobody buys more of them.
+
+    As readers give them, such a server has what runs there and nothing more, and nobody else may use it.
+    """
+    held = instance.held
+    if held is None or held.ndim == 1:
+        return np.zeros(instance.n_servers, dtype=np.bool_)
+    there = instance.capacities * instance.counts[:, None]
+    full = np.isclose(np.einsum("js,jsi->si", held, instance.per_server_demands), there, rtol=RELATIVE, atol=0)
+    out: NDArray[np.bool_] = full.all(axis=1) & (held > 0).any(axis=0) & ~(instance.eligible & (held <= 0)).any(axis=0)
+    return out
+
+
+def with_limits_raised(before: Instance, after: Instance) -> Instance:
+    """An instance with more capacity, and limits that state their reasons raised in proportion to it.
+
+    What is owed to users and teams stays.
+    """
+    limits = list[Limit]()
+    for one, was in zip(after.limits, before.limits, strict=True):
+        i = after.resource_index(one.resource)
+        new, old = (_room(instance, limit, i) for instance, limit in ((after, one), (before, was)))
+        factor = new / old if one.reasons and old else 1.0
+        reasons = tuple((reason, amount * factor) for reason, amount in one.reasons)
+        limits.append(replace(one, amount=one.amount * factor, reasons=reasons))
+    return after.replace(limits=limits)
+
+
+def _room(instance: Instance, limit: Limit, i: int) -> float:
+    """What the servers of a limit have of its resource."""
+    masks = [where for _, where in limit.of]
+    on = slice(None) if None in masks else np.any(np.array(masks, dtype=np.bool_), axis=0)
+    return float((instance.capacities[on, i] * instance.counts[on]).sum())

@@ -6,10 +6,10 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.networks.paths import FLOW, on_network
-from fairopt.questions.buying import leading
 from fairopt.questions.by_team import team_sums, teams_shown
 from fairopt.questions.explanation import figure, listed, plural
 from fairopt.questions.held import held_now, most_used
+from fairopt.questions.waiting import leading
 from fairopt.report.held import held_columns, held_tables
 from fairopt.report.network import network_tables
 from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
@@ -104,7 +104,7 @@ def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:
 
 
 def in_use(allocation: Allocation) -> str:
-    """What is used up, and how much of the rest is in use.
+    """What is used up, and how much of the rest is in use; first of GPUs that users wait for, as in tables.
 
     Examples
     --------
@@ -119,7 +119,9 @@ def in_use(allocation: Allocation) -> str:
     part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
     links_only = on_network(instance)
     shown = [total[i] > 0 and not (links_only and name == FLOW) for i, name in enumerate(instance.resources)]
+    lead = leading(allocation)
     order = [i for i in np.argsort(-part, kind="stable").tolist() if shown[i]]
+    order.sort(key=lambda i: instance.resources[i] != lead)
     full = [i for i in order if part[i] >= 1 - FULL]
     rest = [f"{percent_in_use(part[i])} of {names[i]}" for i in order if i not in full]
     parts = []
@@ -129,6 +131,7 @@ def in_use(allocation: Allocation) -> str:
         parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
     if rest:
         parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
+    parts = parts[::-1] if order and instance.resources[order[0]] == lead and order[0] not in full else parts
     return "; ".join(parts) + "." if parts else ""
 
 

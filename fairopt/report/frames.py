@@ -20,7 +20,7 @@ from fairopt.questions.by_team import team_sums
 from fairopt.questions.held import HeldNow, held_now
 from fairopt.report.tables import price_columns
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import with_all_digits
+from fairopt.runtime.display import visible, with_all_digits
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
@@ -65,12 +65,15 @@ def csv_text(rows: list[dict[str, Any]], names: Sequence[str] = ()) -> str:
 
 
 def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table as CSV, with cells escaped that a spreadsheet would run as formulas."""
+    """A table as CSV, with cells escaped that a spreadsheet would run as formulas, and control characters as shown."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(escaped, header))
-    writer.writerows(map(escaped, row) for row in rows)
+    writer.writerows(map(_cell, row) for row in (header, *rows))
     return file.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return escaped(visible(value)) if isinstance(value, str) else value
 
 
 def by_user(allocation: Allocation) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
+from fairopt.io.notes import counted
 from fairopt.questions.by_team import teams_shown
 from fairopt.questions.held import EVEN, OVER, UNDER, HeldNow, by_team_else_user, held_now
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first, signed
@@ -72,6 +73,18 @@ def held_sentences(allocation: Allocation) -> list[str]:
     if held is None or not held.names:
         return []
     return [_differences(allocation.instance, held), *_excess(allocation.instance, held)]
+
+
+def would_run(name: str, allocation: Allocation) -> str:
+    """What a policy would run beside what runs, and who waits for it; empty where it is not known what runs."""
+    instance = allocation.instance
+    found = held_now(allocation, teams_shown(instance), alone=True)
+    if found is None or instance.held_tasks is None or not found.names:
+        return ""
+    waiting, of = len(found.below(1.0)), teams_shown(instance) or "user"
+    would, runs = float(allocation.tasks.sum()), float(instance.held_tasks.sum())
+    who = f"{waiting:,} of {counted(len(found.names), of)} {'waits' if waiting == 1 else 'wait'} below what is fair"
+    return f"{name} would run {would:,.4g} tasks; {runs:,.6g} run" + (f", {who}" if waiting else "")
 
 
 def held_sentence(allocation: Allocation, name: str) -> str | None:

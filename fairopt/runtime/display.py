@@ -19,6 +19,17 @@ _WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z"
 _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
 
 
+class About(str):
+    """A note that explains an input and changes no number.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.io.About("weights are those of the file")
+    'weights are those of the file'
+    """
+
+
 def visible(text: str) -> str:
     r"""A name on one line, with control and direction characters escaped.
 

@@ -15,6 +15,8 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 nx = pytest.importorskip("networkx", reason="networkx is in the extra networks")
 from oracle.flows import levels_by_programs  # noqa: E402
 
+from fairopt.networks.files import demands_in  # noqa: E402
+
 
 def ring(*links: tuple[Any, Any, float], directed: bool = True) -> Any:
     graph = nx.DiGraph() if directed else nx.Graph()
@@ -419,3 +421,68 @@ def test_links_over_six_decades_have_the_flows_of_fractions(seed: int) -> None:
         for exact in (False, True)
     ]
     np.testing.assert_allclose(*flows, rtol=1e-7)
+
+
+SNDLIB = """?SNDlib native format; type: network; version: 1.0
+# a triangle
+NODES (
+  A ( 13.4 52.5 )
+  B ( -1.0 2.0e1 ) () ()
+  C ( 0 0 )
+)
+LINKS (
+  L1 ( A B ) 40.00 0.00 0.00 156.00 ( 155.00 1.00 622.00 3.00 )
+  L2 ( B C ) 0.00 0.00 0.00 21.00 ( 155.00 1.00 )
+  L3 ( A C ) 10.00 0.00 0.00 21.00 ( )
+)
+DEMANDS (
+  D1 ( A B ) 2 15.00 UNLIMITED
+  D2 ( A B ) 1 5.00 3
+  D3 ( B C ) 1 7.00 UNLIMITED  # after L2
+)
+"""
+
+
+def test_a_network_of_sndlib_has_its_links_and_demands(tmp_path: Path) -> None:
+    file = tmp_path / "net.txt"
+    file.write_text(SNDLIB)
+    graph = fo.networks.read(file)
+    assert sorted(graph.nodes) == ["A", "B", "C"] and not graph.is_directed()
+    assert {(a, b): data.get("capacity") for a, b, data in graph.edges(data=True)} == {
+        ("A", "B"): 40.0,
+        ("A", "C"): 10.0,
+        ("B", "C"): None,
+    }
+    assert {data.get("module") for *_, data in graph.edges(data=True)} == {155.0, None}
+    assert demands_in(graph) == [("A", "B", 35.0), ("B", "C", 7.0)]
+
+
+def test_the_command_line_takes_the_demands_of_a_graph(tmp_path: Path) -> None:
+    file = tmp_path / "net.txt"
+    file.write_text(SNDLIB)
+    given = ["solve", str(file), "--link-capacity", "100", "--json", "-p", "most-tasks"]
+    made = CliRunner().invoke(app, given)
+    assert made.exit_code == 0, made.output
+    assert sum(json.loads(made.stdout)["tasks"].values()) == pytest.approx(42)  # all of 35 and 7
+
+
+def test_demands_in_json_are_taken_unless_others_are_given(tmp_path: Path) -> None:
+    links = [{"source": "a", "target": "b", "capacity": 4}, {"source": "b", "target": "c", "capacity": 3}]
+    graph = {"directed": True, "nodes": [{"id": name} for name in "abc"], "links": links}
+    file = tmp_path / "net.json"
+    file.write_text(json.dumps(graph | {"demands": [{"source": "a", "target": "c", "volume": 2}]}))
+    assert demands_in(fo.networks.read(file)) == [("a", "c", 2)]
+    solved = CliRunner().invoke(app, ["solve", str(file), "--json"])
+    assert sum(json.loads(solved.stdout)["tasks"].values()) == pytest.approx(2)
+    (tmp_path / "others.csv").write_text("source,target\na,b\n")
+    solved = CliRunner().invoke(app, ["solve", str(file), "--json", "--demands", str(tmp_path / "others.csv")])
+    assert sum(json.loads(solved.stdout)["tasks"].values()) == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    ("demands", "message"),
+    [([{"source": "a"}], "give a source"), ([{"source": "a", "target": "b", "volume": "x"}], ">= 0")],
+)
+def test_demands_of_a_graph_that_are_none_are_named(demands: Any, message: str) -> None:
+    with pytest.raises(InvalidInstance, match=message):
+        demands_in(nx.Graph(demands=demands))

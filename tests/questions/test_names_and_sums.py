@@ -7,11 +7,11 @@ import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import innermost_first
-from fairopt.questions.buying import _counts_gpus
 from fairopt.questions.by_server import part_of
 from fairopt.questions.by_team import guaranteed_units, team_sums
 from fairopt.questions.explanation import listed, number
 from fairopt.questions.naming import server_kinds, server_names
+from fairopt.questions.waiting import _counts_gpus
 from fairopt.runtime.display import of_units, unit_shown, without_vendor
 from fairopt.runtime.hostlists import names_of
 

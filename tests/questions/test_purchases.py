@@ -7,8 +7,9 @@ import pytest
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.questions.buying import leading, purchases, waited_for
+from fairopt.questions.buying import purchases
 from fairopt.questions.new_servers import NewServer, with_new_server
+from fairopt.questions.waiting import leading, waited_for
 from fairopt.runtime.clock import Clock
 
 # HDRF: half of the 8 GPUs to each team; audio needs 1 a task and wants 6, nlp 2 a task and wants 20.

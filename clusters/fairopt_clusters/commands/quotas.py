@@ -42,6 +42,8 @@ from fairopt_clusters.quotas.tables import (
     changes_tables,
     described_quotas,
     expected_tables,
+    first_lines,
+    on_a_screen,
     quotas_tables,
     trial_table,
 )
@@ -224,10 +226,16 @@ def quotas(
         source.below.clear()  # stdout is the text alone
     else:
         tables = expected_tables(made) if changes is None and made.expected else quotas_tables(made)
-        for table in tables if changes is None else changes_tables(changes, made.by):
-            console_for().print(table)
-        for line in (*made.notes, *(changes.notes if changes is not None else ())):
+        for line in first_lines(made, changes):
             say(line)
+        for table in tables if changes is None else changes_tables(changes, made.by):
+            shown, more = on_a_screen(table)
+            console_for().print(shown)
+            if more:
+                say(f"{more:,} more rows: --out FILE or --json has all")
+        for line in (*made.notes, *(changes.notes if changes is not None else ())):
+            if line not in made.first:
+                say(line)
         if trial is not None:
             console_for().print(trial_table(trial))
             for line in (*trial.sentences, *trial.notes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
@@ -18,7 +19,7 @@ from fairopt_clusters.quotas.gangs import Gang
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.quota import Quota, step_of, steps_in_words, to_csv
 from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, QuotaChanges, Quotas, QuotaSource, described
-from fairopt_clusters.quotas.teams import Teams, idled, limits_in_all, of_all
+from fairopt_clusters.quotas.teams import Counted, Teams, idled, limits_in_all, of_all, once
 from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.kubernetes.objects import PodSpec
@@ -26,9 +27,9 @@ from fairopt_clusters.read.slurm.devices import is_slice
 
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
-IDLE = "these limits idle now what could be used: "
 COHORT = "all"  # of new ClusterQueues
 Places = Mapping[str, NDArray[np.bool_]]  # the servers of each flavor
+Cell = tuple[int, str]  # a team, or after these who has no quota, and a flavor
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ class Amounts:
     format = "csv"
     whole_cores = False
     is_cap = False  # whether what is written stops tasks that are beyond it
+    types_unknown = ""  # why types of GPUs are never told apart, else empty
 
     def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
         self.teams, self.given = teams, given
         self.now = teams if now is None else now  # with what they ask for now
         self.gpus = teams.gpus if teams.gpus is not None and self._counts_types(teams.gpus) else None
+        self.resources = teams.chosen(self.gpus)
 
     # -- what formats differ in -----------------------------------------------------------------------------------
 
@@ -75,20 +78,40 @@ class Amounts:
         found = {name: types == name for name in dict.fromkeys(teams.types) if (has & (types == name)).any()}
         return found or {"": everywhere}
 
-    def _of_resource(
-        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
-    ) -> list[float]:
-        """Amounts of a resource by team and flavor; further ones are of tasks without a quota."""
-        i = self.teams.servers.resource_index(resource)
-        return [float(self.teams.used[t, places[t][flavor], i].sum()) for t, flavor in keys]
+    def _by_flavor(self, one: Counted, notes: list[str]) -> tuple[dict[Cell, float], dict[str, float]]:
+        """What teams get of a resource, by team and flavor, and what there is by flavor; notes are added."""
+        teams, capacity = self.teams, one.of(self.teams.servers.capacities)
+        places, made = [self._places(team, one.name) for team in teams.names], dict[Cell, float]()
+        for t, (team, of_team) in enumerate(zip(teams.names, places, strict=True)):
+            made |= {(t, flavor): float(one.of(teams.used[t, mask]).sum()) for flavor, mask in of_team.items()}
+            outside = one.of(teams.used[t]).sum() - sum(one.of(teams.used[t, mask]).sum() for mask in of_team.values())
+            if outside > NEAR:
+                where = "on servers of no flavor of its ClusterQueue" if of_team else "outside its ClusterQueue"
+                notes.append(f"{outside:g} {one.name} of {team} are {where}, and have no quota")
+        flavors = dict.fromkeys(flavor for _, flavor in made)
+        return made, {name: float(capacity[capacity_of(name, places)].sum()) for name in flavors}
 
-    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
-        """The quota of a team, None if it gets none."""
-        return Quota(self.teams.names[t], resource, flavor, amount, self.teams.unit[resource])
+    def _together(self, one: Counted) -> dict[Cell, float]:
+        """What teams get of a resource on all servers."""
+        in_all = one.of(self._raised(self._in_all, self.teams.servers.total_capacities)).tolist()
+        return {(t, ""): amount for t, amount in enumerate(in_all)}
+
+    @cached_property
+    def _in_all(self) -> Float:
+        """Units by team and resource; the last rows may be of tasks without a quota."""
+        return self.teams.used.sum(axis=1)
+
+    def _used(self) -> Float:
+        """Units by team, server and resource, with such rows."""
+        return self.teams.used
 
     def _raised(self, units: Float, capacity: Float | np.float64) -> Float:
-        """Units of GPUs with what is left over, if that is in quotas too."""
+        """Units with what is left over, if that is in quotas too."""
         return units
+
+    def _row(self, t: int, one: Counted, flavor: str, amount: float) -> Quota | None:
+        """The quota of a team, None if it gets none."""
+        return Quota(self.teams.names[t], one.name, flavor, amount, one.unit)
 
     def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
         """The rows that are written; notes are added."""
@@ -108,15 +131,18 @@ class Amounts:
         """The quotas with their text, which contains the notes as comments."""
         rows, notes = self._rows()
         notes = [*self.teams.whole.notes, *self._too_large(rows), *notes]
-        if self.is_cap and (idle := self._idle(rows)):
-            notes.insert(0, f"{IDLE}{', '.join(idle)}")
+        idle = self._idle(rows) if self.is_cap else []
+        first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
+        notes = [*first, *notes]
         text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
-        return Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
+        return Quotas(
+            tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text, first=tuple(first)
+        )
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
         others, owed_alone = self._names_others, isinstance(self, NewQueues)
-        return changes_of(self.teams, rows, present, self.gpus, self._held_on, others, owed_alone)
+        return changes_of(self.teams, self.gpus, rows, present, self._held_on, others, owed_alone)
 
     @property
     def _names_others(self) -> bool:
@@ -129,38 +155,20 @@ class Amounts:
 
     def _rows(self) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
-        teams, servers, rows = self.teams, self.teams.servers, dict[tuple[str, str, str], Quota]()
-        typed, notes = self._of_gpu_types(self.gpus) if self.gpus else ([], [])
-        for resource in teams.resources:
-            if self.gpus and resource in self.gpus.resources:
-                continue
-            i = servers.resource_index(resource)
-            step = step_of(resource, teams.unit[resource], self.whole_cores)
-            places = [self._places(team, resource) for team in teams.names]
-            keys = [(t, flavor) for t, of_team in enumerate(places) for flavor in of_team]
-            capacity = servers.capacities[:, i]
-            room = {
-                name: float(capacity[capacity_of(name, places)].sum()) for name in dict.fromkeys(of for _, of in keys)
-            }
-            amounts = self._of_resource(resource, keys, places, room)
-            room = {"": float(capacity.sum())} | room  # also of tasks without a quota
-            flavors = [flavor for _, flavor in keys] + [""] * (len(amounts) - len(keys))
-            counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
-            for (t, flavor), count in zip(keys, counts, strict=False):
-                if (made := self._row(t, resource, flavor, float(count * step), places[t][flavor])) is not None:
-                    rows[made.key] = made
-            for t, team in enumerate(teams.names):
-                outside = teams.used[t, :, i].sum() - sum(teams.used[t, mask, i].sum() for mask in places[t].values())
-                if outside > NEAR:
-                    where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
-                    notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
-        ordered = [row for team in teams.names for row in (*rows.values(), *typed) if row.team == team]
+        teams, servers, rows, notes = self.teams, self.teams.servers, list[Quota](), list[str]()
+        for one in self.resources:
+            step, there = step_of(one.name, one.unit, self.whole_cores), float(one.of(servers.total_capacities))
+            made, room = (self._by_flavor if one.gpus is None else self._by_type)(one, notes)
+            counts = rounded_within([*made.values()], [flavor for _, flavor in made], {"": there} | room, there, step)
+            cells = zip(made, counts, strict=True)
+            rows += self._of_resource(one, {(t, of): float(n * step) for (t, of), n in cells if t < len(teams.names)})
+        ordered = [row for team in teams.names for row in rows if row.team == team]
         without = np.flatnonzero((teams.labelling.of_user < 0) & (teams.whole.placement.sum(axis=1) > 0))
         if len(without):
             user, more = servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota{self._above_others}: {user}{more}")
         if {teams.labelling.names[t] for t in {*teams.labelling.of_user.tolist()} - {-1}} <= {*teams.names}:
-            notes += self._in_no_quota([*rows.values(), *self._once(typed)])
+            notes += self._in_no_quota(once(rows))
         if teams.by is None:
             notes.append("users have no teams, so each user has quotas")
         ordered = self._finished(ordered, notes)
@@ -169,14 +177,33 @@ class Amounts:
             notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, self.whole_cores)}")
         return ordered, notes
 
+    def _of_resource(self, one: Counted, amounts: Mapping[Cell, float]) -> list[Quota]:
+        """The quotas of a resource, in rounded amounts."""
+        made = (self._row(t, one, flavor, amount) for (t, flavor), amount in amounts.items())
+        return [row for row in made if row is not None]
+
+    def _by_type(self, one: Counted, notes: list[str]) -> tuple[dict[Cell, float], dict[str, float]]:
+        """What teams get of GPUs by type, in all where types are not told apart; and what there is of each type."""
+        gpus = one.gpus
+        if gpus is None or not gpus.types or self.types_unknown:
+            known = self.types_unknown or "types of GPUs by server are not known, so quotas"
+            slices = gpus is not None and any(map(is_slice, gpus.typed))
+            notes.append(f"{known} are in total{', slices too' * slices}")
+            return self._together(one), {}
+        used, chosen = gpus.used(self._used())
+        room = {kind: gpus.total(kind) for kind in gpus.types}
+        of_kinds = {kind: self._raised(used[kind], np.float64(room[kind])).tolist() for kind in gpus.types}
+        if chosen:
+            notes.append(
+                "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs "
+                "that get another type wait once its limit is reached"
+            )
+        return {(t, kind): of_kinds[kind][t] for t in range(len(of_kinds[gpus.types[0]])) for kind in gpus.types}, room
+
     @property
     def _above_others(self) -> str:
         """Of whom tasks without a team may be."""
         return ""
-
-    def _once(self, typed: list[Quota]) -> list[Quota]:
-        """The quotas of GPUs by type, each GPU in one."""
-        return typed
 
     def _there(self, resources: Iterable[str]) -> dict[str, float]:
         """What there is of each resource."""
@@ -208,52 +235,6 @@ class Amounts:
         what = "too large for the new quotas of their teams, and started whole or not at all"
         return [f"{what}: {first_of(short)}"] if short else []
 
-    # -- GPUs by type -----------------------------------------------------------------------------------------------
-
-    def _of_gpu_types(self, gpus: GpuTypes) -> tuple[list[Quota], list[str]]:
-        """The quotas of GPUs of each type, for Slurm also in all, for Kubernetes in all alone; and notes."""
-        teams = self.teams
-        if not gpus.resources & {*teams.resources}:
-            return [], []
-        there = float(gpus.devices(teams.servers.total_capacities))
-        counting = [i for i, name in enumerate(teams.servers.resources) if name in gpus.resources]
-        units, in_all, with_limit = self._gpu_units(counting)
-        if not gpus.types or self._types_unknown:
-            devices = gpus.devices(self._raised(in_all, teams.servers.total_capacities)).tolist()
-            in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
-            rows = [Quota(team, gpus.resource, "", float(k)) for team, k in zip(teams.names, in_total, strict=False)]
-            known = self._types_unknown or "types of GPUs by server are not known, so quotas"
-            counted = ", slices too" * any(map(is_slice, gpus.typed))
-            kept = [row for row, mine in zip(rows, with_limit, strict=True) if mine]
-            return kept, [f"{known} are in total{counted}"]
-        used, chosen = gpus.used(units)
-        keys = [(t, kind) for t in range(len(units)) for kind in gpus.types]
-        room = {kind: gpus.total(kind) for kind in gpus.types}
-        of_kinds = {kind: self._raised(used[kind], np.float64(room[kind])) for kind in gpus.types}
-        amounts = [float(of_kinds[kind][t]) for t, kind in keys]
-        rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
-        counts = dict(zip(keys, rounded, strict=True))
-        rows = []
-        for t, team in enumerate(teams.names):
-            if with_limit[t]:
-                of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
-                rows += self._typed_rows(team, gpus.resource, of_team)
-        notes = [
-            "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
-            "get another type wait once its limit is reached"
-        ]
-        return rows, notes * chosen
-
-    _types_unknown = ""  # why types of GPUs are never told apart, else empty
-
-    def _gpu_units(self, counting: Sequence[int]) -> tuple[Float, Float, list[bool]]:
-        """Units by team, server and resource; by team and resource; and whether each team has a quota of GPUs."""
-        return self.teams.used, self.teams.used.sum(axis=1), [True] * len(self.teams.names)
-
-    def _typed_rows(self, team: str, resource: str, of_team: Mapping[str, float]) -> list[Quota]:
-        """The quotas of a team by type of GPU."""
-        return [Quota(team, resource, kind, k) for kind, k in of_team.items()]
-
 
 class NewQueues(Amounts):
     """New ClusterQueues: what teams are owed as nominal quotas, below a cohort that has what is in no quota."""
@@ -265,8 +246,8 @@ class NewQueues(Amounts):
         """Flavors are types of servers."""
         return False
 
-    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
-        return Quota(self.teams.names[t], resource, flavor, amount, self.teams.unit[resource], amount)
+    def _row(self, t: int, one: Counted, flavor: str, amount: float) -> Quota | None:
+        return Quota(self.teams.names[t], one.name, flavor, amount, one.unit, amount)
 
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
         teams, root = self.teams, COHORT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -12,57 +12,16 @@ from numpy.typing import NDArray
 
 from fairopt.runtime import Bool, Float, first_of
 from fairopt_clusters.quotas.accounts import to_sacctmgr
-from fairopt_clusters.quotas.amounts import Amounts, Places
+from fairopt_clusters.quotas.amounts import Amounts, Cell
 from fairopt_clusters.quotas.gpu_types import GpuTypes, is_tres
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit, step_of
 from fairopt_clusters.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt_clusters.quotas.team_quotas import described
-from fairopt_clusters.quotas.teams import of_all
+from fairopt_clusters.quotas.teams import Counted, of_all
 from fairopt_clusters.read.amounts import matching
 
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """What each team may use, and of which resources that is written.
-
-    ``amounts`` of shape (n_teams + 1, n_resources) are before what is left over is spread: the last row is of users
-    that get no quota. ``written``, (n_teams, n_resources), marks the resources with a quota.
-    """
-
-    amounts: Float
-    written: Bool
-
-
-def bounds_of(
-    used: Float,
-    others: Float,
-    fair: Float,
-    demands: Sequence[Float],
-    capacity: Float,
-    plain: Bool,
-    required: Bool,
-) -> Bounds:
-    """The amounts that whole tasks of teams use, and which of them bound a team.
-
-    A limit on cpu or memory (``required``) refuses tasks that do not request it, so that it is written where all tasks
-    of a team request it. One on other resources is written where some task requests it. A team none of whose tasks
-    fits whole has its fair part of cpu, memory and storage (``plain``), as far as others leave it, for other tasks.
-
-    ``used`` and ``fair``, (n_teams, n_resources), are units of whole tasks and of the divisible answer; ``others`` are
-    those of users without a quota. ``demands`` are by team the most that a task of each member takes.
-    """
-    amounts, in_vain = used.copy(), ~(used > 0).any(axis=1)
-    if in_vain.any():
-        wanted = np.where(plain, fair[in_vain], 0.0)
-        left, needed = np.maximum(capacity - used.sum(axis=0) - others, 0.0), wanted.sum(axis=0)
-        part = np.divide(left, needed, out=np.ones_like(left), where=needed > left)
-        amounts[in_vain] = wanted * part
-    all_of_it = np.array([(of_team > 0).all(axis=0) for of_team in demands]).reshape(used.shape)
-    some = np.array([(of_team > 0).any(axis=0) for of_team in demands]).reshape(used.shape)
-    return Bounds(np.vstack([amounts, others]), np.where(required, all_of_it, some))
 
 
 def spread(amounts: Float, capacity: Float | np.float64) -> Float:
@@ -79,17 +38,36 @@ class Bounding(Amounts):
     is_cap = True
 
     @cached_property
-    def bounds(self) -> Bounds:
-        """What the limits bound."""
+    def _in_all(self) -> Float:
+        """What teams use, (n_teams + 1, n_resources), before what is left over is spread: the last row is of others.
+
+        A team none of whose tasks fits whole has its fair part of cpu, memory and storage, as far as others leave it,
+        for other tasks.
+        """
         teams, servers = self.teams, self.teams.servers
-        chosen = np.concatenate([np.empty(0, dtype=np.intp), *teams.members])
-        rest = np.setdiff1d(np.arange(servers.n_users), chosen)
+        rest = np.setdiff1d(np.arange(servers.n_users), np.concatenate([np.empty(0, dtype=np.intp), *teams.members]))
         others = np.einsum("js,jsi->i", teams.whole.placement[rest], servers.per_server_demands[rest])
-        demands = [servers.per_server_demands[rows].max(axis=1) for rows in teams.members]
-        plain = np.array([teams.is_plain(name) for name in servers.resources])
+        amounts = teams.used.sum(axis=1)
+        in_vain = ~(amounts > 0).any(axis=1)
+        if in_vain.any():
+            wanted = np.where([teams.is_plain(name) for name in servers.resources], teams.fair[in_vain], 0.0)
+            left = np.maximum(servers.total_capacities - amounts.sum(axis=0) - others, 0.0)
+            needed = wanted.sum(axis=0)
+            amounts[in_vain] = wanted * np.divide(left, needed, out=np.ones_like(left), where=needed > left)
+        return np.vstack([amounts, others])
+
+    @cached_property
+    def written(self) -> Bool:
+        """The resources with a quota, (n_teams, n_resources).
+
+        A limit on cpu or memory refuses tasks that do not request it, so that it is written where all tasks of a team
+        request it. One on other resources is written where some task requests it.
+        """
+        teams, servers = self.teams, self.teams.servers
+        asks = [servers.per_server_demands[rows].max(axis=1) > 0 for rows in teams.members]
         required = np.array([teams.is_required(name) for name in servers.resources])
-        used = teams.used.sum(axis=1)
-        return bounds_of(used, others, teams.fair, demands, servers.total_capacities, plain, required)
+        made = [np.where(required, of_team.all(axis=0), of_team.any(axis=0)) for of_team in asks]
+        return np.array(made, dtype=np.bool_).reshape(len(made), servers.n_resources)
 
     @property
     def _limits_now(self) -> Sequence[Quota] | None:
@@ -98,33 +76,27 @@ class Bounding(Amounts):
 
     _who, _staying_words = "accounts", "limits that stay in effect without a new one (an amount of -1 takes one off)"
 
-    def _places(self, team: str, resource: str) -> Places:
-        return {"": np.ones(len(self.teams.servers.servers), dtype=np.bool_)}
+    def _by_flavor(self, one: Counted, notes: list[str]) -> tuple[dict[Cell, float], dict[str, float]]:
+        return self._together(one), {}
 
-    def _of_resource(
-        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
-    ) -> list[float]:
-        i = self.teams.servers.resource_index(resource)
-        capacity = self.teams.servers.total_capacities[i]
-        made: list[float] = spread(self.bounds.amounts[:, i], capacity).tolist()  # the last of those without a quota
-        return made
-
-    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
-        written = self.bounds.written[t, self.teams.servers.resource_index(resource)]
-        made = super()._row(t, resource, flavor, amount, on)
-        return made if written and (amount or not self.teams.is_plain(resource)) else None
+    def _used(self) -> Float:
+        teams = self.teams
+        everyone = np.einsum("js,jsi->si", teams.whole.placement, teams.servers.per_server_demands)
+        return np.concatenate([teams.used, (everyone - teams.used.sum(axis=0))[None]])
 
     def _raised(self, units: Float, capacity: Float | np.float64) -> Float:
         return spread(units, capacity)
 
-    def _gpu_units(self, counting: Sequence[int]) -> tuple[Float, Float, list[bool]]:
-        teams = self.teams
-        everyone = np.einsum("js,jsi->si", teams.whole.placement, teams.servers.per_server_demands)
-        units = np.concatenate([teams.used, (everyone - teams.used.sum(axis=0))[None]])
-        return units, self.bounds.amounts, [bool(mine.any()) for mine in self.bounds.written[:, counting]]
+    def _written(self, t: int, one: Counted) -> bool:
+        """Whether a team gets a quota of a resource, if there is some left for it."""
+        return bool(self.written[t, list(one.requested)].any())
 
-    def _once(self, typed: list[Quota]) -> list[Quota]:
-        return [row for row in typed if not row.flavor]
+    def _row(self, t: int, one: Counted, flavor: str, amount: float) -> Quota | None:
+        written = self._written(t, one) and (amount or not self.teams.is_plain(one.name))
+        return super()._row(t, one, flavor, amount) if written else None
+
+    def _held_on(self, row: Quota) -> NDArray[np.bool_] | None:
+        return None  # flavors are types of GPUs
 
     def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
         notes += self._left_over(rows)
@@ -147,27 +119,16 @@ class Bounding(Amounts):
 
     def _left_over(self, rows: Sequence[Quota]) -> list[str]:
         """Notes on what is left over, and on what has no quota."""
-        teams, servers, gpus = self.teams, self.teams.servers, self.gpus
-        written = {(row.team, row.resource) for row in rows}
-        of_gpus = gpus.resources if gpus is not None else set[str]()
-        left, without, none_left = [], dict[str, list[str]](), dict[str, list[str]]()
-        for resource in teams.resources:
-            if resource in of_gpus and gpus is not None:
-                if resource != min(of_gpus & {*teams.resources}):
-                    continue
-                resource, total = gpus.resource, float(gpus.devices(servers.total_capacities))
-                used = float(gpus.devices(self.bounds.amounts).sum())
-            else:
-                i = servers.resource_index(resource)
-                total, used = float(servers.total_capacities[i]), float(self.bounds.amounts[:, i].sum())
-            unit = teams.unit.get(resource, "")
-            if used > 0 and total - used >= step_of(resource, unit):
-                left.append(of_all(total - used, total, resource, unit))
-            index = [servers.resource_index(resource)] if resource in servers.resources else []
+        teams, written = self.teams, {(row.team, row.resource) for row in rows}
+        left, without, none_left = list[str](), dict[str, list[str]](), dict[str, list[str]]()
+        for one in self.resources:
+            total, used = float(one.of(teams.servers.total_capacities)), float(one.of(self._in_all).sum())
+            if used > 0 and total - used >= step_of(one.name, one.unit):
+                left.append(of_all(total - used, total, one.name, one.unit))
             for t, team in enumerate(teams.names):
-                if (team, resource) not in written and team not in self._of_servers:
-                    of_kind = none_left if self.bounds.written[t, index].any() else without
-                    of_kind.setdefault(resource, []).append(team)
+                if (team, one.name) not in written and team not in self._of_servers:
+                    of_kind = none_left if self._written(t, one) else without
+                    of_kind.setdefault(one.name, []).append(team)
         notes = [f"left over, and added to quotas in proportion: {', '.join(left)}"] if left else []
         for what, of in (
             ("no quota of what a team's tasks do not request, or of cpu and memory not all of them", without),
@@ -181,10 +142,8 @@ class Bounding(Amounts):
         """Present limits that stay beside the new ones, and what all of them add up to."""
         if self._limits_now is None:
             return []  # which the text says
-        teams, written, gpus = self.teams, {(row.team, row.resource) for row in rows}, self.gpus
-        there = teams.there(gpus)
-        if gpus is not None:  # as one resource
-            there = {name: there[name] for name in there if name not in gpus.resources or name == gpus.resource}
+        teams, written = self.teams, {(row.team, row.resource) for row in rows}
+        there = teams.there(self.gpus)
         sums = dict.fromkeys(there, 0.0)
         for row in rows:
             if not row.flavor and row.resource in sums:
@@ -233,9 +192,15 @@ class Accounts(Bounding):
     def _above_others(self) -> str:
         return ", as jobs of an account above others" * (self.teams.by == TEAM)
 
-    def _typed_rows(self, team: str, resource: str, of_team: Mapping[str, float]) -> list[Quota]:
-        in_all = Quota(team, resource, "", sum(of_team.values()))
-        return [in_all, *(row for row in super()._typed_rows(team, resource, of_team) if is_tres(row.flavor))]
+    def _of_resource(self, one: Counted, amounts: Mapping[Cell, float]) -> list[Quota]:
+        """The quotas; of GPUs by type also those in all."""
+        rows = super()._of_resource(one, amounts)
+        sums = {row.team: 0.0 for row in rows if row.flavor}
+        for row in rows:
+            if row.flavor:
+                sums[row.team] += row.amount
+        in_all = [Quota(team, one.name, "", amount) for team, amount in sums.items()]
+        return [*in_all, *(row for row in rows if not row.flavor or is_tres(row.flavor))]
 
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
         return to_sacctmgr(rows, comments, self.given.cluster), []
@@ -246,7 +211,7 @@ class Namespaces(Bounding):
 
     format = "kubernetes"
     _who, _staying_words = "namespaces", "limits that stay in effect without a new one"
-    _types_unknown = "quotas know no types of GPUs, so they"
+    types_unknown = "quotas know no types of GPUs, so they"
 
     @cached_property
     def _limits_now(self) -> Sequence[Quota] | None:
@@ -276,16 +241,14 @@ class Namespaces(Bounding):
 
         Without it pods beyond these tasks would be refused, and nobody would see that the team wants more.
         """
-        teams, servers, gpus = self.teams, self.teams.servers, self.gpus
+        teams, servers = self.teams, self.teams.servers
         whole, needed = teams.whole.placement.sum(axis=1), dict[tuple[str, str], float]()
         for t, (team, members) in enumerate(zip(teams.names, teams.members, strict=True)):
             if (whole[members] < servers.task_limits[members]).any():
                 continue
             demands, used = servers.per_server_demands[members].max(axis=1), teams.used[t].sum(axis=0)
-            units = used + demands.max(axis=0)
-            needed |= {(team, name): amount for name, amount in zip(servers.resources, units.tolist(), strict=True)}
-            if gpus is not None:
-                needed[team, gpus.resource] = float(gpus.devices(used) + gpus.devices(demands).max())
+            units = {one.name: one.of(used) + one.of(demands).max(initial=0.0) for one in self.resources}
+            needed |= {(team, name): float(amount) for name, amount in units.items()}
         out, raised, sums = list[Quota](), list[str](), dict[str, float]()
         for row in rows:
             step = step_of(row.resource, row.unit)
@@ -298,7 +261,7 @@ class Namespaces(Bounding):
             if row.resource in sums:
                 sums[row.resource] += row.amount
         if raised:
-            total, unit = teams.there(gpus), {row.resource: row.unit for row in rows}
+            total, unit = teams.there(self.gpus), {row.resource: row.unit for row in rows}
             parts = [of_all(sums[name], total[name], name, unit[name]) for name in sums]
             what = "room for one more task, so that it is seen, though together quotas then are"
             notes.append(f"{what} {', '.join(parts)}: {first_of(dict.fromkeys(raised))}")

@@ -21,9 +21,9 @@ HeldOn = Callable[[Quota], NDArray[np.bool_] | None]
 
 def changes_of(
     teams: Teams,
+    gpus: GpuTypes | None,
     rows: Sequence[Quota],
     present: Sequence[Quota],
-    gpus: GpuTypes | None,
     held_on: HeldOn,
     names_others: bool = True,
     owed_alone: bool = False,
@@ -33,20 +33,20 @@ def changes_of(
     ``held_on`` are the servers that count for a flavor. Notes name present quotas without new ones if ``names_others``.
     With ``owed_alone`` what is owed is compared, and not what may be used.
     """
-    held = {} if gpus is None or teams.held is None else gpus.used(teams.held)[0]
+    by_name = {one.name: one for one in teams.counted(gpus)}
+    of_kinds = {} if gpus is None or teams.held is None else gpus.used(teams.held)[0]
 
     def held_of(row: Quota) -> float | None:
         """What tasks of a team that run now take of what a quota is for; None if it is not known."""
-        t = teams.names.index(row.team)
-        if gpus is not None and row.resource == gpus.resource:
-            if row.flavor:
-                return float(held[row.flavor][t]) if row.flavor in held else None
-            return None if teams.held_in_all is None else float(gpus.devices(teams.held_in_all[t]))
-        i = teams.servers.resource_index(row.resource)
+        if row.team not in teams.names or row.resource not in by_name:
+            return None
+        t, one = teams.names.index(row.team), by_name[row.resource]
         if not row.flavor:
-            return None if teams.held_in_all is None else float(teams.held_in_all[t, i])
+            return None if teams.held_in_all is None else float(one.of(teams.held_in_all[t]))
+        if one.gpus is not None:
+            return float(of_kinds[row.flavor][t]) if row.flavor in of_kinds else None
         mask = None if teams.held is None else held_on(row)
-        return None if mask is None or teams.held is None else float(teams.held[t, mask, i].sum())
+        return None if mask is None or teams.held is None else float(one.of(teams.held[t, mask]).sum())
 
     known, notes = _present(teams, rows, present, owed_alone)
     made = [
@@ -56,8 +56,8 @@ def changes_of(
             row.flavor,
             row.unit,
             known.get(row.key),
-            max(row.amount, row.owed or 0.0),
-            held_of(row) if row.team in teams.names and row.resource in teams.there(gpus) else None,
+            row.most,
+            held_of(row),
             row.owed,
         )
         for row in rows

@@ -78,43 +78,30 @@ class InputQueues:
     @property
     def without_reclaim(self) -> list[str]:
         """The ClusterQueues in a cohort that preempt nobody who borrows what they are owed."""
-        specs = {name: queue.get("spec", {}) for name, queue in self.raw.items()}
-        return sorted(
-            name
-            for name, spec in specs.items()
-            if (spec.get("cohortName") or spec.get("cohort"))
-            and (spec.get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never"
-        )
+        return sorted(name for name, queue in self.raw.items() if _never_reclaims(queue))
 
     @property
     def present(self) -> list[Quota]:
         """What each ClusterQueue may use now."""
-        return may_use(*self._objects)
-
-    @property
-    def most(self) -> list[Quota]:
-        """What each ClusterQueue may use by the limits of the owners alone."""
-        return may_use(*self._objects, of_owners=True)
-
-    @property
-    def _objects(self) -> tuple[list[ClusterQueue], list[Cohort]]:
-        queues = [ClusterQueue.model_validate(item) for item in self.raw.values()]
-        return queues, [Cohort.model_validate(item) for item in self.cohorts.values()]
+        return may_use(self._objects)
 
     @cached_property
     def owed(self) -> dict[tuple[str, str, str], Quota]:
-        """The nominal quotas of queues and cohorts, by name, resource and flavor."""
-        objects = (one for of in self._objects for one in of)
-        made = (quota_of(one.name, of.name, flavor, of.nominalQuota) for one in objects for flavor, of in one.quotas())
-        return {one.key: one for one in made}
+        """What each ClusterQueue is owed, and may use by the limits of its owners alone, by resource and flavor."""
+        return {one.key: one for one in may_use(self._objects, of_owners=True)}
 
     @cached_property
     def promised(self) -> dict[tuple[str, str], float]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
-        out: dict[tuple[str, str], float] = {}
-        for (_, resource, flavor), one in self.owed.items():
-            out[flavor, resource] = out.get((flavor, resource), 0.0) + one.amount
-        return out
+        nominal = self._objects.nominal.items()
+        return {(flavor, name): quota_of("", name, "", amount).amount for (flavor, name), amount in nominal}
+
+    @property
+    def _objects(self) -> KueueObjects:
+        return KueueObjects(
+            cluster_queues={name: ClusterQueue.model_validate(item) for name, item in self.raw.items()},
+            cohorts={name: Cohort.model_validate(item) for name, item in self.cohorts.items()},
+        )
 
 
 def read_queues(source: Any) -> InputQueues:
@@ -303,10 +290,15 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _reclaiming(queue: dict[str, Any]) -> dict[str, Any]:
     """A ClusterQueue that takes back what it is owed from all who borrow it, unless its owners said from whom."""
-    preemption = {**((queue.get("spec") or {}).get("preemption") or {})}
-    if _cohort_of(queue) and preemption.get(RECLAIM, "Never") == "Never":
-        queue["spec"]["preemption"] = preemption | {RECLAIM: _ANY}
+    if _never_reclaims(queue):
+        queue["spec"]["preemption"] = {**(queue["spec"].get("preemption") or {}), RECLAIM: _ANY}
     return queue
+
+
+def _never_reclaims(queue: Raw) -> bool:
+    """Whether a ClusterQueue in a cohort preempts nobody who borrows what it is owed."""
+    preemption = (queue.get("spec") or {}).get("preemption") or {}
+    return bool(_cohort_of(queue)) and preemption.get(RECLAIM, "Never") == "Never"
 
 
 def _weighted(item: dict[str, Any], weight: float | None) -> dict[str, Any]:
@@ -463,18 +455,18 @@ def _made(
 # -- reading --------------------------------------------------------------------------------------------------
 
 
-def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners: bool = False) -> list[Quota]:
+def may_use(found: KueueObjects, of_owners: bool = False) -> list[Quota]:
     """What each queue may use: its nominal quota, which it is owed, and its borrowing limit, or what its cohort has.
 
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
-    without_note: dict[str, Any] = {} if of_owners else {"metadata": {}}
-    objects = KueueObjects(
-        cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
-        cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
-    )
+    if not of_owners:  # without the annotations that hold them
+        found = KueueObjects(
+            cluster_queues={k: one.model_copy(update={"metadata": {}}) for k, one in found.cluster_queues.items()},
+            cohorts={k: one.model_copy(update={"metadata": {}}) for k, one in found.cohorts.items()},
+        )
     out = list[Quota]()
-    for name, branch in Cohorts(objects, lambda amount, resource: float(amount)).queues.items():
+    for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items():
         for (flavor, resource), nominal in branch.nominal.items():
             owed = quota_of(name, resource, flavor, Fraction(nominal))
             most = quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))
@@ -484,8 +476,12 @@ def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
     """What ClusterQueues may use; given with their places in the file ``name``, and with Cohorts."""
-    of_kind: dict[type[ClusterQueue] | type[Cohort], list[Any]] = {ClusterQueue: [], Cohort: []}
+    found = KueueObjects()
     for item, place in items:
-        kind = Cohort if item.get("kind") == "Cohort" else ClusterQueue
-        of_kind[kind].append(checked(kind, item, name, place))
-    return may_use(of_kind[ClusterQueue], of_kind[Cohort])
+        if item.get("kind") == "Cohort":
+            cohort = checked(Cohort, item, name, place)
+            found.cohorts[cohort.name] = cohort
+        else:
+            queue = checked(ClusterQueue, item, name, place)
+            found.cluster_queues[queue.name] = queue
+    return may_use(found)

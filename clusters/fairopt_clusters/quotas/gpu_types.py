@@ -88,13 +88,18 @@ class GpuTypes:
         kinds = ["", *([ANY] if self.anything is not None else []), *self.typed]
         return {f"{self.resource}:{kind}".rstrip(":") for kind in kinds}
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The indices of the resources whose sum are the GPUs and slices."""
+        if self.anything is not None:
+            return (self.anything,)
+        slices = [i for kind, i in self.typed.items() if is_slice(kind)]
+        return (*slices, *([] if self.whole is None else [self.whole]))
+
     def devices(self, units: Float) -> Float:
         """The GPUs and slices in units whose last axis is that of resources."""
-        if self.anything is not None:
-            return units[..., self.anything]
-        counted = [i for kind, i in self.typed.items() if is_slice(kind)]
-        counted += [] if self.whole is None else [self.whole]
-        return units[..., counted].sum(axis=-1)
+        made: Float = units[..., list(self.counted)].sum(axis=-1)
+        return made
 
 
 def gpu_types(servers: Instance) -> GpuTypes | None:

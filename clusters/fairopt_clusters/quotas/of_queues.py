@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.runtime import first_of, visible
-from fairopt_clusters.quotas.amounts import IDLE, Amounts, Input, Places, capacity_of
+from fairopt_clusters.quotas.amounts import Amounts, Cell, Input, Places, capacity_of
 from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit
 from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, Expected, QuotaChanges, Quotas, QuotaSource, described
-from fairopt_clusters.quotas.teams import Teams, of_all
+from fairopt_clusters.quotas.teams import Counted, Teams, of_all
 from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.kubernetes.objects import PODS
 
@@ -58,9 +58,9 @@ class OfQueues(Amounts):
         """The quotas with their text, and with what changes in the objects."""
         made = super().quotas(source)
         changes = self._changed(made.rows)
-        first = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
-        idle = sum(note.startswith(IDLE) for note in made.notes[:1])
-        made = replace(made, notes=(*made.notes[:idle], first, *made.notes[idle:]))
+        to_do = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
+        first = (*made.first, to_do)
+        made = replace(made, first=first, notes=(*first, *made.notes[len(made.first) :]))
         script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
         return replace(made, changed=tuple(changes.words), _script=script)
 
@@ -175,7 +175,9 @@ class Settings(OfQueues):
         """What each queue may use by the limits of its owners, and what it is owed."""
         queues, teams = self.given.queues, self.teams
         kept = None if {*teams.resources} == {*teams.servers.resources} else {*map(resource_name, teams.resources)}
-        rows = [one for one in queues.most if one.team in teams.names and (kept is None or one.resource in kept)]
+        rows = [
+            one for one in queues.owed.values() if one.team in teams.names and (kept is None or one.resource in kept)
+        ]
         return rows, self._of_objects()
 
     def quotas(self, source: QuotaSource) -> Quotas:
@@ -197,7 +199,7 @@ class Settings(OfQueues):
                 continue
             for t, team in enumerate(teams.names):
                 cells = [one for of, one in self.given.queues.owed.items() if of[:2] == (team, resource_name(name))]
-                owed = sum(same_unit(one, teams.unit[name]) for one in cells)
+                owed = sum(same_unit(replace(one, amount=one.owed or 0.0), teams.unit[name]) for one in cells)
                 held = None if teams.held_in_all is None else float(teams.held_in_all[t, i])
                 asks, fair = float(teams.asked[t, i]), float(teams.fair[t, i])
                 one = Expected(team, name, teams.unit[name], owed, held, asks, gives.get(team, {}).get(name, 0.0), fair)
@@ -232,41 +234,39 @@ class LentNow(OfQueues):
             out += [of_all(idle, there, name, teams.unit[name])] * (idle > (ABOVE - 1) * there)
         return out
 
-    def _of_resource(
-        self, resource: str, keys: Sequence[tuple[int, str]], places: Sequence[Places], room: Mapping[str, float]
-    ) -> list[float]:
+    def _by_flavor(self, one: Counted, notes: list[str]) -> tuple[dict[Cell, float], dict[str, float]]:
         """What teams use, with what is left that nobody uses or is owed, in proportion.
 
         It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of
         another shape could not start though cpu or memory is idle.
         """
-        teams, servers = self.teams, self.teams.servers
-        amounts = super()._of_resource(resource, keys, places, room)
+        teams, servers, resource = self.teams, self.teams.servers, one.name
+        amounts, room = super()._by_flavor(one, notes)
         if not (teams.is_plain(resource) or resource == PODS) or self.given.queues.raw.keys() - {*teams.names}:
-            return amounts
-        i, out = servers.resource_index(resource), list(amounts)
+            return amounts, room
+        out, places = dict(amounts), [self._places(team, resource) for team in teams.names]
         for flavor, there in room.items():
-            mine = [k for k, (_, of) in enumerate(keys) if of == flavor]
-            cells = {k: (teams.names[keys[k][0]], resource_name(resource), flavor) for k in mine}
-            owed = {k: self.given.queues.owed[cell].amount for k, cell in cells.items()}
+            mine = [cell for cell in amounts if cell[1] == flavor]
+            keys = {cell: (teams.names[cell[0]], resource_name(resource), flavor) for cell in mine}
+            owed = {cell: self.given.queues.owed[key].owed or 0.0 for cell, key in keys.items()}
             on = capacity_of(flavor, places)
-            demands = servers.per_server_demands[:, on, i]
-            others = float((teams.whole.placement[:, on] * demands).sum()) - sum(amounts[k] for k in mine)
-            left = there - sum(max(amounts[k], owed[k]) for k in mine) - max(others, 0.0)
-            takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
-            used = sum(amounts[k] for k in takers)
-            for k in takers if left > 0 and used > 0 else ():
-                most = self._most.get(cells[k])
-                more = amounts[k] * (1 + left / used)
-                out[k] = more if most is None else max(amounts[k], min(more, same_unit(most, teams.unit[resource])))
+            demands = one.of(servers.per_server_demands[:, on])
+            others = float((teams.whole.placement[:, on] * demands).sum()) - sum(amounts[cell] for cell in mine)
+            left = there - sum(max(amounts[cell], owed[cell]) for cell in mine) - max(others, 0.0)
+            takers = [cell for cell in mine if amounts[cell] * ABOVE >= owed[cell]]
+            used = sum(amounts[cell] for cell in takers)
+            for cell in takers if left > 0 and used > 0 else ():
+                most = self.given.queues.owed.get(keys[cell])
+                more = amounts[cell] * (1 + left / used)
+                out[cell] = more if most is None else max(amounts[cell], min(more, same_unit(most, one.unit)))
         if out != amounts:
-            self._spare.append(f"{sum(out) - sum(amounts):,.6g} {described(resource, '', teams.unit[resource])}")
-        return out
+            self._spare.append(f"{sum(out.values()) - sum(amounts.values()):,.6g} {described(resource, '', one.unit)}")
+        return out, room
 
     def _too_large(self, rows: Sequence[Quota]) -> list[str]:
         """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
         written = {row.key for row in rows}
-        return super()._too_large([*rows, *(one for key, one in self._most.items() if key not in written)])
+        return super()._too_large([*rows, *(one for key, one in self.given.queues.owed.items() if key not in written)])
 
     @cached_property
     def _spare(self) -> list[str]:
@@ -274,27 +274,22 @@ class LentNow(OfQueues):
         return []
 
     @cached_property
-    def _most(self) -> dict[tuple[str, str, str], Quota]:
-        """What queues may use by the limits of their owners alone."""
-        return {one.key: one for one in self.given.queues.most}
-
-    @cached_property
     def _free(self) -> dict[str, list[str]]:
         """Of what queues get no limit, by why."""
         return {}
 
-    def _row(self, t: int, resource: str, flavor: str, amount: float, on: NDArray[np.bool_]) -> Quota | None:
+    def _row(self, t: int, one: Counted, flavor: str, amount: float) -> Quota | None:
         """The limit of a queue, None where it has no task that may use it, or nobody waits for it."""
-        teams, team = self.teams, self.teams.names[t]
-        i = teams.servers.resource_index(resource)
+        teams, team, resource = self.teams, self.teams.names[t], one.name
+        i, on = teams.servers.resource_index(resource), self._places(team, resource)[flavor]
         why = "" if teams.waits(i, on) else "nobody waits for these, so that borrowing stays as its owners limit it"
         if not teams.wanted(t, i, on):
             why = "no task now for these, so that limits on borrowing stay as their owners gave them, for what is idle"
         if why:
             self._free.setdefault(why, []).append(f"{team} {described(resource, flavor, '')}")
             return None
-        owed = self.given.queues.owed[team, resource_name(resource), flavor].amount
-        return Quota(team, resource, flavor, amount, teams.unit[resource], owed)
+        owed = self.given.queues.owed[team, resource_name(resource), flavor].owed
+        return Quota(team, resource, flavor, amount, one.unit, owed)
 
     def _finished(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
         notes += [f"without tasks now, so that what they are owed is lent: {first_of(self.idle)}"] * bool(self.idle)

@@ -53,6 +53,11 @@ class Quota:
         return self.team, self.resource, self.flavor
 
     @property
+    def most(self) -> float:
+        """What the team may use: what it is owed, if that is more than the amount."""
+        return max(self.amount, self.owed or 0.0)
+
+    @property
     def is_cpu(self) -> bool:
         """Whether it counts processor cores."""
         return is_cpu(self.resource, self.unit)

@@ -2,78 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fairopt.io import counted
 from fairopt.report import Column, Table, numbers
 from fairopt.runtime import shortened
 from fairopt_clusters.quotas.quota import Quota
-from fairopt_clusters.quotas.team_quotas import Change, QuotaChanges, Quotas
+from fairopt_clusters.quotas.team_quotas import Change, Expected, QuotaChanges, Quotas
 from fairopt_clusters.quotas.trial import Trial
 
+_Row = TypeVar("_Row", Quota, Change, Expected)
 FORMAT = "fairopt.quotas/1"
+SCREEN = 40  # rows of a table
+SHOWN = 12  # of a longer one
+NOTHING_TO_DO = "nothing to do: no quota changes"
 
 
 def quotas_tables(quotas: Quotas) -> list[Table]:
     """A table for each resource, with teams as rows; of several flavors with one column for each."""
-    return [_table(resource, unit, quotas) for resource, unit in _resources(quotas.rows).items()]
+    out = []
+    for title, rows in _by_resource(quotas.rows):
+        teams, flavors = [*dict.fromkeys(row.team for row in rows)], [*dict.fromkeys(row.flavor for row in rows)]
+        amounts = {(row.team, row.flavor): row.amount for row in rows}
+        columns = [
+            Column(
+                of or ("in all" if len(flavors) > 1 else "quota"),
+                numbers([amounts.get((t, of), np.nan) for t in teams]),
+            )
+            for of in flavors
+        ]
+        if len(flavors) > 1 and "" not in flavors:
+            totals = [sum(amounts.get((team, flavor), 0.0) for flavor in flavors) for team in teams]
+            columns.append(Column("in all", numbers(totals)))
+        out.append(Table(f"Quotas of {title}", Column(quotas.by, shortened(teams), right=False), [columns]))
+    return out
 
 
-def _resources(rows: Sequence[Quota | Change]) -> dict[str, str]:
-    return {row.resource: row.unit for row in rows}
+def _by_resource(rows: Sequence[_Row]) -> list[tuple[str, list[_Row]]]:
+    """The rows of each resource, below its name and unit."""
+    units = {row.resource: f" ({row.unit})" * bool(row.unit) for row in rows}
+    return [(f"{name}{unit}", [row for row in rows if row.resource == name]) for name, unit in units.items()]
 
 
-def _table(resource: str, unit: str, quotas: Quotas) -> Table:
-    rows = [row for row in quotas.rows if row.resource == resource]
-    teams, flavors = [*dict.fromkeys(row.team for row in rows)], [*dict.fromkeys(row.flavor for row in rows)]
-    amounts = {(row.team, row.flavor): row.amount for row in rows}
-    columns = [
-        Column(
-            flavor or ("in all" if len(flavors) > 1 else "quota"),
-            numbers([amounts.get((team, flavor), np.nan) for team in teams]),
-        )
-        for flavor in flavors
-    ]
-    if len(flavors) > 1 and "" not in flavors:
-        totals = [sum(amounts.get((team, flavor), 0.0) for flavor in flavors) for team in teams]
-        columns.append(Column("in all", numbers(totals)))
-    title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
-    return Table(title, Column(quotas.by, shortened(teams), right=False), [columns])
+def _amounts(rows: Sequence[Any], keys: Mapping[str, str]) -> list[Column]:
+    """Columns of numbers with the same decimals, by header and attribute; what is None is not known."""
+    given = [getattr(row, key) for key in keys.values() for row in rows]
+    texts = numbers([np.nan if amount is None else amount for amount in given])
+    return [Column(header, texts[k * len(rows) : (k + 1) * len(rows)]) for k, header in enumerate(keys)]
 
 
 def expected_tables(quotas: Quotas) -> list[Table]:
     """A table for each resource: what queues own, hold and ask for, what Kueue will give them, and what is fair now."""
-    out = []
-    for resource, unit in {one.resource: one.unit for one in quotas.expected}.items():
-        rows = [one for one in quotas.expected if one.resource == resource]
-        keys = {"owed": "owed", "held": "held", "asked": "asks", "gives": "by Kueue", "fair": "fair"}
-        amounts = [np.nan if (given := getattr(one, key)) is None else given for key in keys for one in rows]
-        texts = numbers(amounts)  # with the same decimals
-        columns = [Column(header, texts[k * len(rows) : (k + 1) * len(rows)]) for k, header in enumerate(keys.values())]
-        title = resource + (f" ({unit})" if unit else "")
-        out.append(Table(title, Column(quotas.by, shortened([one.team for one in rows]), right=False), [columns]))
-    return out
+    keys = {"owed": "owed", "held": "held", "asks": "asked", "by Kueue": "gives", "fair": "fair"}
+    return [
+        Table(title, Column(quotas.by, shortened([one.team for one in rows]), right=False), [_amounts(rows, keys)])
+        for title, rows in _by_resource(quotas.expected)
+    ]
 
 
 def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
     """A table for each resource: present quotas, new ones, the change, and what is held."""
     out = []
-    for resource, unit in _resources(changes.rows).items():
-        rows = [row for row in changes.rows if row.resource == resource]
-        columns: list[Column] = []
+    for title, rows in _by_resource(changes.rows):
+        names = ["owed"] * any(row.owed is not None for row in rows) + ["present", "new", "change", "held"]
+        columns = _amounts(rows, dict(zip(names, names, strict=True)))
         if any(row.flavor for row in rows):
-            columns.append(Column("servers", [row.flavor or "all" for row in rows], right=False))
-        headers = ["owed"] * any(row.owed is not None for row in rows) + ["present", "new", "change", "held"]
-        amounts = [getattr(row, header) for header in headers for row in rows]
-        texts = numbers([np.nan if amount is None else amount for amount in amounts])  # with the same decimals
-        for k, header in enumerate(headers):
-            columns.append(Column(header, texts[k * len(rows) : (k + 1) * len(rows)]))
-        title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
-        out.append(Table(title, Column(by, shortened([row.team for row in rows]), right=False), [columns]))
+            columns.insert(0, Column("servers", [row.flavor or "all" for row in rows], right=False))
+        teams = Column(by, shortened([row.team for row in rows]), right=False)
+        out.append(Table(f"Quotas of {title}", teams, [columns]))
     return out
+
+
+def first_lines(quotas: Quotas, changes: QuotaChanges | None) -> list[str]:
+    """What to do, and what comes before that."""
+    if quotas.first or changes is None:
+        return list(quotas.first)
+    number = sum(row.is_change for row in changes.rows)
+    return [f"to do: {counted(number, 'quota')} change{'s' * (number == 1)}" if number else NOTHING_TO_DO]
+
+
+def on_a_screen(table: Table) -> tuple[Table, int]:
+    """A table of at most `SCREEN` rows, else its first `SHOWN`, and how many more there are."""
+    rows = len(table.first.cells)
+    if rows <= SCREEN:
+        return table, 0
+
+    def cut(column: Column) -> Column:
+        return replace(column, cells=column.cells[:SHOWN])
+
+    return replace(table, first=cut(table.first), groups=[list(map(cut, of)) for of in table.groups]), rows - SHOWN
 
 
 def trial_table(trial: Trial) -> Table:

@@ -183,6 +183,8 @@ class Quotas:
         For ``kueue``, what changes in ClusterQueues and Cohorts of the input, in words.
     expected : tuple of Expected
         For ``kueue`` without ``caps``, what queues of the input then get beside what is fair.
+    first : tuple of str
+        The notes to read first: what limits idle now, and what to do.
 
     Examples
     --------
@@ -208,6 +210,7 @@ class Quotas:
     _script: str = field(default="", repr=False, compare=False)
     changed: tuple[str, ...] = ()
     expected: tuple[Expected, ...] = ()
+    first: tuple[str, ...] = ()
 
     def text(self, format: str | None = None) -> str:
         """The quotas as text.

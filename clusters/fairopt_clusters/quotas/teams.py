@@ -19,6 +19,25 @@ from fairopt_clusters.quotas.whole_tasks import WholeAnswer
 
 
 @dataclass(frozen=True, eq=False)
+class Counted:
+    """A resource as quotas count it: one of the instance, or GPUs, which several may count.
+
+    ``parts`` are the indices of those that are added up, ``requested`` of those by which tasks ask for it.
+    """
+
+    name: str
+    unit: str
+    parts: tuple[int, ...]
+    requested: tuple[int, ...]
+    gpus: GpuTypes | None = None
+
+    def of(self, units: Float) -> Float:
+        """Its amounts in units whose last axis is that of resources."""
+        made: Float = units[..., list(self.parts)].sum(axis=-1)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
 class Teams:
     """The teams with quotas, under the label ``by``, and their whole tasks; ``every`` unless some were chosen."""
 
@@ -96,10 +115,21 @@ class Teams:
         """The types of GPUs; None without several types."""
         return gpu_types(self.servers)
 
+    def counted(self, gpus: GpuTypes | None) -> list[Counted]:
+        """The resources as quotas count them; with ``gpus`` all that count GPUs are one, the last."""
+        index = {name: i for i, name in enumerate(self.servers.resources)}
+        of_gpus = [i for name, i in index.items() if gpus is not None and name in gpus.resources]
+        out = [Counted(name, self.unit[name], (i,), (i,)) for name, i in index.items() if i not in of_gpus]
+        return out if gpus is None else [*out, Counted(gpus.resource, "", gpus.counted, tuple(of_gpus), gpus)]
+
+    def chosen(self, gpus: GpuTypes | None) -> list[Counted]:
+        """Those of the resources with quotas."""
+        mine = {self.servers.resource_index(name) for name in self.resources}
+        return [one for one in self.counted(gpus) if mine & {*one.requested}]
+
     def there(self, gpus: GpuTypes | None) -> dict[str, float]:
-        """The total capacity of each resource, and of all GPUs."""
-        total = dict(zip(self.servers.resources, self.servers.total_capacities.tolist(), strict=True))
-        return total if gpus is None else total | {gpus.resource: float(gpus.devices(self.servers.total_capacities))}
+        """What there is of each resource."""
+        return {one.name: float(one.of(self.servers.total_capacities)) for one in self.counted(gpus)}
 
     def is_plain(self, resource: str) -> bool:
         """Whether a resource is cpu, memory or storage, where smaller tasks can use any amount."""
@@ -171,10 +201,14 @@ def idled(teams: Teams, most: Mapping[tuple[str, str], float]) -> list[str]:
 
 
 def limits_in_all(rows: Sequence[Quota]) -> dict[tuple[str, str], float]:
-    """Quotas by team and resource, over all flavors; a total beside flavors counts once."""
+    """What quotas allow, by team and resource, over all flavors."""
     out = dict[tuple[str, str], float]()
-    in_all = {(row.team, row.resource) for row in rows if not row.flavor}
-    for row in rows:
-        if not row.flavor or (row.team, row.resource) not in in_all:
-            out[row.team, row.resource] = out.get((row.team, row.resource), 0.0) + max(row.amount, row.owed or 0.0)
+    for row in once(rows):
+        out[row.team, row.resource] = out.get((row.team, row.resource), 0.0) + row.most
     return out
+
+
+def once(rows: Sequence[Quota]) -> list[Quota]:
+    """The quotas without those of flavors beside a total of theirs."""
+    in_all = {(row.team, row.resource) for row in rows if not row.flavor}
+    return [row for row in rows if not row.flavor or (row.team, row.resource) not in in_all]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.io import Notes
 from fairopt.runtime import Bool, Float, Indices
 
 FULL = 1e-10  # relative
@@ -37,12 +38,16 @@ class Entitlement:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """The most units of a resource that teams use together, each on the servers that it marks."""
+    """The most units of a resource that teams use together, each on the servers that it marks.
+
+    ``reasons`` are those of limits of an `Instance`: why what is beyond it is idle.
+    """
 
     name: str
     resource: str
     amount: float
     of: Mapping[str, tuple[bool, ...]]
+    reasons: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +175,12 @@ def guarantees_of(
     of_outer = {team: {r: without_rounding(x) for r, x in of.items()} for team, of in made.floors.items()}
     limits = [replace(one, amount=float(without_rounding(one.amount))) for one in made.limits]
     return of_users | of_outer, made.part, limits
+
+
+def note_part(part: float, notes: Notes) -> None:
+    """Say which part of what is owed fits."""
+    what = f"what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
+    notes.add(what, number=part < 1)
 
 
 def without_rounding(amount: float) -> float | Fraction:

@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, check_choice, counted
+from fairopt.io import About, Notes, check_choice, counted
 from fairopt.runtime import Bool, Float, unit_shown, without_vendor
-from fairopt_clusters.read.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of
+from fairopt_clusters.read.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of, note_part
 
 TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
+_LONGEST = 60  # characters of rules of placement in a name; longer ones, such as lists of hosts, are counted servers
+_FEW = 3  # servers in a name; of more the number and the first
 
 
 class NothingAsked(InvalidInstance):
@@ -124,7 +126,7 @@ def arguments_of_work(
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
-        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team",
+        About("{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team"),
         number=several,
         several=f"{several:,}",
         owners=counted(len(kinds), "owner"),
@@ -191,11 +193,10 @@ def _secured(
     able = fitting(demands, capacities, [kind.servers for kind in kinds])
     users = Users(demands, limits, able, members, resources, capacities)
     found, part, more = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
-    what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
-    notes.add(what.format(part=part), number=part < 1)
+    note_part(part, notes)
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
-        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of, "reasons": one.reasons}
         for one in (*owed.limits, *more)
         if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
     ]
@@ -384,12 +385,22 @@ def _names(
         return bool((able & ~kind.servers).any())
 
     def first(kind: _Kind, whole: bool) -> str:
-        return named(kind, 4, kind.place[0] if bars(kind) else "", whole)
+        return named(kind, 4, shown(kind.place[0], kind) if bars(kind) else "", whole)
+
+    def shown(place: str, kind: _Kind) -> str:
+        return place if len(place) <= _LONGEST else counted_servers(kind)
+
+    def listed_servers(kind: _Kind) -> str:
+        return "|".join(itertools.compress(servers, kind.servers))
+
+    def counted_servers(kind: _Kind) -> str:
+        mine = [*itertools.compress(servers, kind.servers)]
+        return "|".join(mine) if len(mine) <= _FEW else f"{len(mine)} servers from {mine[0]}"
 
     here = Counter((first(kind, whole), kind.servers.tobytes()) for kind in kinds)  # only the request tells these apart
     wholes = [whole or here[first(kind, whole), kind.servers.tobytes()] > 1 for kind in kinds]
     names = [first(kind, all_of_it) for kind, all_of_it in zip(kinds, wholes, strict=True)]
-    for place in (lambda kind: kind.place[1], lambda kind: "|".join(itertools.compress(servers, kind.servers))):
+    for place in (lambda kind: shown(kind.place[1], kind), counted_servers, listed_servers):
         times = Counter(names)
         names = [
             name if times[name] == 1 else named(kind, 17, place(kind), all_of_it)

@@ -22,6 +22,7 @@ from fairopt.questions import (
     Purchases,
     figure,
     held_now,
+    idle_sentence,
     listed,
     number,
     plural,
@@ -194,7 +195,9 @@ def summary(allocation: Allocation) -> tuple[str, ...]:
     kind, names = who(instance)
     servers = plural(int(instance.counts.sum()), "server")
     among = counted(instance) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
-    out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]
+    idle = idle_sentence(allocation)
+    out = [f"{idle}."] if idle else []
+    out.append(f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}.")
     out.append(in_use(allocation))
     out.append(_who_waits(allocation, kind, len(names)))
     return tuple(filter(None, out))

@@ -155,3 +155,15 @@ def test_no_command_writes_what_would_be_read_as_a_part_of_its_input(tmp_path: A
         fo.datasets.write(fo.datasets.demo(), tmp_path / folder)
     result = run("solve", folder, "--out", name)
     assert result.exit_code == 2 and not (tmp_path / name).exists(), result.output
+
+
+def test_notes_come_below_those_that_change_numbers_first_and_others_on_request() -> None:
+    idle = POD | {"metadata": POD["metadata"] | {"name": "idle"}, "spec": {"containers": [{}]}}
+    waiting = json.dumps({"kind": "List", "items": [NODE, POD, idle, QUEUE, LOCAL]})
+    lines = run("solve", "-", "-p", "drf", given=waiting).stderr.splitlines()
+    assert lines[0].startswith("note: 1 pod without any request was left out")
+    assert lines[-1] == "note: 3 more on INPUT that change no number: --notes"
+    every = run("solve", "-", "-p", "drf", "--notes", given=waiting).stderr.splitlines()
+    assert every[: len(lines) - 1] == lines[:-1]
+    assert any(line.startswith("note: nominal quotas, by flavor, are what queues are owed") for line in every)
+    assert len(every) == len(lines) - 1 + 3

@@ -446,3 +446,22 @@ def test_patches_of_the_queues_of_the_input_are_written_to_a_script(run, tmp_pat
 def test_notes_say_whether_whole_tasks_are_rounded_or_found_by_integer_programs(run, words, found):
     notes = json.loads(run("kube", "-p", "drf", "--json", *words).stdout)["notes"]
     assert sum(found in note for note in notes if note.startswith("DRF: ")) == 1
+
+
+def test_a_table_of_many_rows_is_twelve_and_says_where_all_are(run, tmp_path):
+    many = fo.Instance([[1]] * 50, [200], users=[f"u{k:02}" for k in range(50)], resources=["gpu"])
+    fo.datasets.write(many, tmp_path / "many.json")
+    shown = run("many.json", "-p", "drf").stdout
+    assert "u11" in shown and "u12" not in shown
+    assert "38 more rows: --out FILE or --json has all" in shown
+
+
+def test_what_to_do_comes_first_and_nothing_where_no_quota_changes(run, tmp_path):
+    one = fo.Instance([[1]], [8], users=["a"], resources=["gpu"], held=[2])
+    fo.datasets.write(one, tmp_path / "one.json")
+    run("one.json", "--out", "now.csv")
+    same = run("one.json", "--present", "now.csv", "--diff")
+    assert same.stdout.startswith("nothing to do: no quota changes")
+    (tmp_path / "now.csv").write_text("team,resource,amount\na,gpu,4\n")
+    other = run("one.json", "--present", "now.csv", "--diff", code=4)
+    assert other.stdout.startswith("to do: 1 quota changes")

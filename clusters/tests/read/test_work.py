@@ -225,3 +225,18 @@ def test_requests_whose_mean_fits_on_no_server_while_each_fits_on_some_are_kept_
 def test_kinds_that_differ_by_their_requests_alone_are_named_by_the_whole_of_them():
     near = Work("a", (17, 2), FIRST), Work("a", (18, 2), FIRST)
     assert made(*near).users == ("a/2 gpu 18 cpu", "a/2 gpu 17 cpu")
+
+
+def test_kinds_on_many_servers_are_named_by_how_many_and_not_by_all_of_them():
+    names = [f"host-{k:02}" for k in range(40)]
+    first, last = np.arange(40) < 28, np.arange(40) >= 12
+    work = [Work("a", (1, 0), mask, place=("|".join(np.array(names)[mask]),) * 2) for mask in (first, last)]
+    instance = made(*work, servers=names, capacities=[[16, 4]] * 40)
+    assert set(instance.users) == {"a/1 cpu@28 servers from host-00", "a/1 cpu@28 servers from host-12"}
+
+
+def test_kinds_on_as_many_servers_from_the_same_one_are_named_by_all_of_them():
+    names = [f"n{k}" for k in range(6)]
+    masks = [np.isin(names, ["n0", "n1", "n2", *rest]) for rest in (["n3"], ["n4"])]
+    instance = made(*(Work("a", (1, 0), mask) for mask in masks), servers=names, capacities=[[16, 4]] * 6)
+    assert set(instance.users) == {"a/1 cpu@n0|n1|n2|n3", "a/1 cpu@n0|n1|n2|n4"}

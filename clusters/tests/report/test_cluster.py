@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import fairopt_clusters as fc
 import numpy as np
 import pytest
-from browser import browser, measured
+from browser import ENTER, FOCUS, MEASURED, TAB, Browser, missing, opened
 from fairopt_clusters.report import page as cluster_page
 from fairopt_clusters.report import words as cluster_words
 from fairopt_clusters.report.cluster import ClusterReport, _findings
@@ -360,16 +361,62 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     assert text.exit_code == 2 and "ends in .html or .htm" in text.stderr
 
 
-@pytest.mark.skipif(browser() is None, reason="no Chromium is installed, in which the page is opened")
-@pytest.mark.parametrize(("width", "dark"), [(360, False), (360, True), (1280, False)])
-def test_the_page_fits_a_phone_and_a_desk_in_light_and_dark(page: str, tmp_path: Path, width: int, dark: bool) -> None:
-    found = measured(page, tmp_path, width, dark)
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    if lacking := missing():
+        pytest.skip(f"the page is opened in a headless Chromium by its driver; not installed: {lacking}")
+    with opened() as browser:
+        yield browser
+
+
+@pytest.fixture
+def file(page: str, tmp_path: Path) -> Path:
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    return tmp_path / "page.html"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, False), (1200, True)])
+def test_the_page_fits_a_phone_and_a_desk_in_light_and_dark(
+    window: Browser, file: Path, width: int, dark: bool
+) -> None:
+    window.open(file, width, dark=dark)
+    found = window.run(MEASURED)
     assert (found["width"], found["dark"]) == (width, dark)
     assert found["page"] <= width and found["outside"] == []
     assert found["scrolls"] and max(found["scrolls"]) <= width
-    assert found["errors"] == found["refused"] == found["requests"] == []
+    assert found["errors"] == found["refused"] == found["requests"] == window.console == []
     assert found["sections"] == SECTIONS
     assert found["headings"][0] == 1 and max(np.diff(found["headings"])) <= 1
     assert {"vision", "nlp", "audio"} <= {*re.findall(r"\w+", found["text"])}
     assert len(found["contrasts"]) > 300
     assert [pair for pair in found["contrasts"] if pair[0] < 4.5] == []  # WCAG 2.2, level AA
+
+
+def test_all_of_the_page_is_printed(window: Browser, file: Path) -> None:
+    window.open(file, 718, print_=True)  # A4 between margins of 1 cm, at 96 dots per inch
+    found = window.run(MEASURED)
+    assert found["print"] and found["page"] <= 718 and found["outside"] == []
+    assert found["folded"] == 0  # of what is folded on the screen
+    assert window.console == []
+
+
+def test_links_lead_somewhere_and_every_one_has_the_focus_in_turn(window: Browser, file: Path) -> None:
+    window.open(file, 1200)
+    assert window.run(MEASURED)["dead"] == []
+    window.press(TAB)
+    first = window.run(FOCUS)
+    assert first["index"] == 0 and first["href"] == "#summary"  # the link past the menu
+    for k in range(1, first["of"]):
+        window.press(TAB)
+        found = window.run(FOCUS)
+        assert (found["index"], found["seen"], found["there"]) == (k, True, True)
+
+
+def test_a_key_follows_a_link_of_the_menu(window: Browser, file: Path) -> None:
+    window.open(file, 1200)
+    for _ in range(3):
+        window.press(TAB)
+    href = window.run(FOCUS)["href"]
+    window.press(ENTER)
+    top = window.run(f"return [location.hash, document.querySelector('{href}').getBoundingClientRect().top]")
+    assert top[0] == href and -1 <= top[1] < 900

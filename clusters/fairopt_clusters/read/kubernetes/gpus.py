@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, quantity, shown
+from fairopt.io import About, Notes, quantity, shown
 from fairopt.runtime import Bool, Float
 from fairopt_clusters.read.kubernetes.kueue import Workload
 from fairopt_clusters.read.kubernetes.objects import Node, Pod, PodSpec
@@ -92,7 +92,7 @@ def note_models(servers: Sequence[Node], names: Sequence[str], flavors: Collecti
     models = labelled if labelled > {""} or len(labelled) > 1 else {*flavors}
     if with_gpus and len(models) > 1:
         listed = ", ".join(sorted(filter(None, models))[:5]) + (", ..." if len(models) > 5 else "")
-        notes.say(f"one {GPU} counts as much as another, of whatever model: {listed}")
+        notes.say(About(f"one {GPU} counts as much as another, of whatever model: {listed}"))
 
 
 # -- parts by annotations of the KAI Scheduler ----------------------------------------------------------------

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import inf
 from typing import Literal
 
 import numpy as np
 
 from fairopt.errors import nearest
-from fairopt.io import Notes, shown
+from fairopt.io import About, Notes, shown
 from fairopt.runtime import Bool, Float
-from fairopt_clusters.read.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Cohorts
+from fairopt_clusters.read.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Branch, Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     GROUP,
     JOB_UID,
@@ -336,7 +337,7 @@ class Queues:
         labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
         if names:
-            self._notes.add("{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone)
+            self._notes.add(About("{cluster queue} in no cohort {counts} beside the cohorts at the top"), *alone)
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
         return labels, names
@@ -502,6 +503,9 @@ class Queues:
     ) -> Iterator[Limit]:
         """The limits of queues and cohorts on a resource of a flavor that some servers have."""
         (flavor, resource), made = cell, dict[tuple[tuple[str, ...], str], int]()
+        every = [*self._cohorts.queues.values(), *self._cohorts.cohorts.values()]
+        busy = {queue for queue, amount in wanted.items() if amount}
+        beyond = _kept_from_all(every, cell, busy)
         for branch, one in self._cohorts.sums(cell, wanted):
             on = np.any([masks[queue] for queue in one.queues], axis=0)
             if one.amount <= 0 or not servers.total(on, resource):
@@ -509,7 +513,8 @@ class Queues:
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
             of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
-            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of)
+            rest = _kept_from(branch, cell, {*one.queues}, busy), -inf
+            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of, (*beyond, rest))
 
     def _of_cohorts(
         self,
@@ -569,9 +574,10 @@ class Queues:
         """Say which numbers of the objects are what is owed, and which are limits."""
         if not of_queue:
             return
-        self._notes.say("nominal quotas, by flavor, are what queues are owed, as far as their pods can use them")
+        what = "nominal quotas, by flavor, are what queues are owed, as far as their pods can use them"
+        self._notes.say(About(what))
         what = "{limit} on what queues use together: quotas of cohorts, and limits on borrowing and lending"
-        self._notes.add(what, *(one.name for one in limits))
+        self._notes.add(About(what), *(one.name for one in limits))
         what = (
             "{cohort} where more than {most} queues may or may not use all that they keep for themselves: not all "
             "combinations are limits, so that the answer may be more than Kueue admits"
@@ -579,7 +585,8 @@ class Queues:
         self._notes.add(what, *self._cohorts.partly, most=str(MOST_LENDERS))
         what = "limits of {cohort} with more than {most} lending limits are those of the tasks and servers of now"
         self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
-        self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
+        what = "fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold"
+        self._notes.say(About(what))
 
     def _note_alike(self, able: Collection[Bool], limits: Collection[Limit], servers: Servers) -> None:
         """Name flavors with equal servers between which limits that can bind leave it open how a queue is divided."""
@@ -717,6 +724,42 @@ class Servers:
     def total(self, mask: Bool, resource: str) -> float:
         """What some servers have of a resource."""
         return float(self.capacities[mask, self.resources.index(resource)].sum())
+
+
+def _kept_from_all(every: Sequence[Branch], cell: tuple[str, str], busy: Set[str]) -> list[tuple[str, float]]:
+    """Why what is there of a cell beyond some amounts is idle: it is in no quota, or idle queues do not lend it."""
+    beyond = sum(one.nominal.get(cell, 0.0) for one in every)
+    out = [("in nobody's quota", beyond)]
+    for lender in (lender for one in every if one.parent is None for lender in _keeping(one, cell, busy)):
+        beyond -= lender.local(cell)
+        out.append((f"by the lending limit of {lender.name}", beyond))
+    return out
+
+
+def _kept_from(branch: Branch, cell: tuple[str, str], queues: Set[str], busy: Set[str]) -> str:
+    """Why the rest of it is idle where a limit of a branch stops some queues."""
+    if branch.parent is not None:
+        return f"by the borrowing limit of {branch.name}"
+    idle = _keeping(branch, cell, busy)
+    kept = [one.name for one in _keeping(branch, cell, queues) if one not in idle]
+    lenders = f"by the lending limit{'s' * (len(kept) > 1)} of {' and '.join(kept)}"
+    return lenders if kept else "in quotas of others than may borrow them"
+
+
+def _keeping(branch: Branch, cell: tuple[str, str], queues: Set[str]) -> list[Branch]:
+    """The outermost branches below one that keep something for themselves, and have none of some queues."""
+    out = list[Branch]()
+    for one in branch.children:
+        if queues & _queues_of(one):
+            out += _keeping(one, cell, queues)
+        elif one.local(cell) > 0:
+            out.append(one)
+    return out
+
+
+def _queues_of(branch: Branch) -> set[str]:
+    """The queues below a branch, or itself."""
+    return {branch.name} if branch.is_queue else {name for one in branch.children for name in _queues_of(one)}
 
 
 def _part_of(pod: Pod, workload: Workload) -> PodSet | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io import Arguments, Notes, about, capacity_of, check_choice, counted, in_units, shown, unit_of
+from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, counted, in_units, shown, unit_of
 from fairopt.runtime import Bool, Float
 from fairopt_clusters.read.documents import (
     Document,
@@ -271,7 +271,7 @@ def _arguments(
         of_owners = _of_queues(of_owners, of_tasks, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     if users == _QUEUE and (unpromised := queues.unpromised(Servers(kept))):
-        notes.say(f"in nobody's quota, so that no queue may use them: {', '.join(unpromised)}")
+        notes.say(About(f"in nobody's quota, so that no queue may use them: {', '.join(unpromised)}"))
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and options.full_demand else []
     names = _resources(kept, of_owners, resources)
     if users == _QUEUE and resources is None and kueue.flavors_with(PODS):
@@ -599,7 +599,7 @@ def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
             spaces.setdefault(queue, set()).add(pod.namespace)
             queues.setdefault(pod.namespace, set()).add(queue)
     keys = sorted({key for key, _ in links if key})
-    notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
+    notes.say(About(f"the teams are the queues that pods name, by {' and '.join(keys)}"))
     what = "{pod} without a queue {counts} for its namespace"
     notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, links, strict=True) if not key))
 

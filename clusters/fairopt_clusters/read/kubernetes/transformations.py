@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, documents_of_yaml, quantity_at, shown
+from fairopt.io import About, Notes, documents_of_yaml, quantity_at, shown
 from fairopt_clusters.read.amounts import part_of
 from fairopt_clusters.read.kubernetes.kueue import Workload
 from fairopt_clusters.read.kubernetes.objects import Node, Pod, PodSpec
@@ -74,7 +74,8 @@ def with_outputs(
     made = {name: one.with_specs(lambda of: _with(of.template.spec, found)) for name, one in workloads.items()}
     have = [one.model_copy(update={"allocatable": {**one.has, **_sum(one.has, found)}}) for one in servers]
     names = ", ".join(dict.fromkeys(name for one in found for name in one.outputs))
-    notes.say(f"by Kueue's transformations pods request {names} too, and servers have as much as of what it is made of")
+    what = f"by Kueue's transformations pods request {names} too, and servers have as much as of what it is made of"
+    notes.say(About(what))
     return [pod.model_copy(update={"spec": _with(pod.spec, found)}) for pod in pods], made, have
 
 

@@ -27,6 +27,7 @@ _QUEUES = (  # labels and annotations of pods
     "yunikorn.apache.org/queue",
 )
 _NONE = "none"  # the kind of objects without one
+_ELASTIC = "ElasticQuota"  # of a namespace, by the plugin of that name
 _GANGS = (
     "kueue.x-k8s.io/pod-group-name",
     "pod-group-name",
@@ -68,10 +69,18 @@ def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[
         least = _least(part(item, "spec")) if kind == "PodGroup" else 0
         if not isinstance(kind, str) or kind not in read:
             named = shown_key(kind) if isinstance(kind, str) else _NONE
-            out.append(Other(named, _GROUPS.get(group, ""), in_note(place)))
+            where = _elastic(item) if kind == _ELASTIC else in_note(place)
+            out.append(Other(named, _GROUPS.get(group, ""), where))
         elif least > 1:
             gangs.append(f"{shown_key(str(part(item, 'metadata').get('name')))}: {least} pods")
     return out, gangs
+
+
+def _elastic(quota: Mapping[str, Any]) -> str:
+    """What an ElasticQuota would hold its namespace to: ``min`` is kept for it, and ``max`` is a limit."""
+    spec, space = part(quota, "spec"), part(quota, "metadata").get("namespace") or "default"
+    amounts = [f"{key} {name} {amount}" for key in ("min", "max") for name, amount in part(spec, key).items()]
+    return f"{shown_key(str(space))}: {', '.join(map(shown_key, amounts)) or 'no amounts'}"
 
 
 def _least(spec: Mapping[str, Any]) -> int:
@@ -119,6 +128,8 @@ def note_unread(
         places = [one.place for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
         what = "{object} of the kind {kind}{scheduler} {is} not read"
         what = "{document} without a kind {is} not read" if kind == _NONE else what
+        if kind == _ELASTIC:
+            what = "{object} of the kind {kind}{scheduler} {is} not read, so that these namespaces have no limit here"
         notes.add(what, *places, kind=kind, scheduler=f" of {scheduler}" * bool(scheduler))
     if others:
         notes.say(kinds_read(read))

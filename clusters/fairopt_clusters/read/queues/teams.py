@@ -13,7 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes
 from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.queues.tree import ALL, QueueTree
-from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users, fitting, guarantees_of, members_of
+from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users, fitting, guarantees_of, members_of, note_part
 
 _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 
@@ -171,7 +171,8 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
     able = fitting(demands, capacities, may)
     work = Users(demands, most, able, members_of(labels.values()), names, capacities * counts[:, None])
-    of_owed, *_ = guarantees_of(owed, work, values["users"])
+    of_owed, part, _ = guarantees_of(owed, work, values["users"])
+    note_part(part, notes)
     guarantees = {**_by_name(values, "guarantees"), **of_owed}
     limits = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits

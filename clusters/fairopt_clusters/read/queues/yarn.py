@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import shown
+from fairopt.io import About, shown
 from fairopt_clusters.read.amounts import number, usual
 from fairopt_clusters.read.queues.tree import ALL, Queue, QueueTree
 
@@ -176,7 +176,9 @@ def tree_of_capacities(root: Element, name: str) -> QueueTree:
         raise InvalidInstance(f"{name} names no queues; give the property {_PREFIX}{_ROOT}.queues")
     general = [key for key in properties if not key.startswith(f"{_ROOT}.")]
     notes = [f"not modelled of {name}: {', '.join(general)}"] if general else []
-    notes.append("a percentage of capacity is a guarantee of that part of the queue above, and the weight beyond it")
+    notes.append(
+        About("a percentage of capacity is a guarantee of that part of the queue above, and the weight beyond it")
+    )
     return QueueTree("YARN (capacity scheduler)", queues, {}, tuple(notes))
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.io import Notes
+from fairopt.io import About, Notes
 from fairopt.runtime import Bool
 from fairopt_clusters.read.slurm.fields import Amounts, Key
 
@@ -166,6 +166,7 @@ def _elsewhere(servers: Sequence[Amounts], closed: Sequence[Amounts], name: str,
             "of it"
         )
         return 0
-    notes.say(f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others")
+    what = f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others"
+    notes.say(About(what))
     total += sum((whole_of(server, name) for server in closed), Fraction(0))
     return math.ceil((total - there) / open_elsewhere)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Arguments, Notes, about, capacity_of, check_choice, shown
+from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, shown
 from fairopt.runtime import Bool, hosts, names_of
 from fairopt_clusters.read.amounts import NAME, by_requested
 from fairopt_clusters.read.documents import Document, document_of
@@ -150,7 +150,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
             full_demand=full_demand,
             says_what_runs=True,
         )
-    values["notes"].append(_RULE)
+    values["notes"].append(About(_RULE))
     return Arguments(values, (nodes_name, jobs_name), options.merge)
 
 

@@ -703,3 +703,12 @@ def test_manifests_and_dumps_in_json_and_yaml_are_the_same_instance(tmp_path):
         expected = fo.read(tmp_path / "pods.json")
         for way in (folder, tmp_path / "dump.json", tmp_path / "dump.yaml"):
             assert fo.read(way) == expected, (k, way)
+
+
+def test_an_elastic_quota_is_named_with_what_it_would_limit(tmp_path):
+    quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
+    quota |= {"metadata": {"name": "q", "namespace": "ml"}, "spec": {"min": {"cpu": "4"}, "max": {"cpu": "10"}}}
+    notes = read_all(tmp_path, node(), quota, job()).notes
+    assert any(
+        "ElasticQuota of coscheduling is not read" in note and "ml: min cpu 4, max cpu 10" in note for note in notes
+    )

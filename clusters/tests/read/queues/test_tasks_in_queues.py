@@ -350,6 +350,16 @@ def test_tables_may_have_queues_of_yarn_beside_them(tmp_path):
     assert fo.HDRF().allocate(instance).tasks.tolist() == pytest.approx([15, 40])  # 60 of 100 cores, and the rest
 
 
+def test_a_promise_that_does_not_fit_is_noted_beside_tables_too(tmp_path):
+    (tmp_path / "users.csv").write_text("user,team,cpu\na,root.x,1\nb,root.y,1\n")
+    (tmp_path / "servers.csv").write_text("server,cpu\ns1,8\n")
+    queues = "<queue name='x'><minResources>6 vcores</minResources></queue>"
+    queues += "<queue name='y'><minResources>10 vcores</minResources></queue>"
+    (tmp_path / "fair-scheduler.xml").write_text(f"<allocations>{queues}</allocations>")
+    notes = fo.read(tmp_path).notes
+    assert "what is owed does not fit on the servers together: 0.5 of it counts, for all queues" in notes
+
+
 def test_queues_secure_for_users_without_a_task_limit_on_several_kinds_of_servers(tmp_path):
     (tmp_path / "users.csv").write_text("user,team,cpu,memory [GiB]\na,root.x,1,2\nb,root.y,2,1\nc,root.x,1,4\n")
     (tmp_path / "servers.csv").write_text("server,cpu,memory [GiB]\ns1,8,32\ns2,16,8\n")

@@ -19,7 +19,7 @@ from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.kubernetes.kueue import read_kueue
 from fairopt_clusters.read.queues.kai import seconds
 from fairopt_clusters.read.queues.kueue import Submitted, submitted_in, ways_of
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.queues.tree import Part, Workload
 from fairopt_clusters.schedulers.course import Course, Timed, course_of, entitlements
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ def _of_table(work: Work, place: Path, servers: Instance, notes: Notes) -> list[
             notes.add("{job} that no flavor of its queue covers {was} left out", f"{queue} {k + 1}")
             continue
         arrives = float(job.arrival)
-        out.append(Timed(Workload(queue, ways[0], 0, arrives, str(k + 1)), arrives, float(job.duration), ways))
+        one = Workload(queue, ways[0], 0, arrives, str(k + 1), (Part(ways),))
+        out.append(Timed(one, arrives, float(job.duration)))
     return out
 
 
@@ -152,7 +153,7 @@ def _of_folder(work: Work, place: Path, notes: Notes) -> list[Timed]:
         items += [one for one, _ in given if (one.get("kind"), str(one.get("metadata"))) not in there]
         ends.append(max(_times(items), default=0.0))
         document = {"kind": "List", "items": items}
-        for one in submitted_in(document, str(path))[0]:
+        for one in submitted_in(document, str(path)).submitted:
             if one.created is not None:
                 key = one.workload.name, one.created
                 seen[key], last[key] = one, k
@@ -176,7 +177,7 @@ def _of_folder(work: Work, place: Path, notes: Notes) -> list[Timed]:
         if key not in lasts:
             notes.add("{workload} of which no end is known {counts} as long as half of the others are", key[0])
         if (length := lasts.get(key, assumed)) > 0 and math.isfinite(length):
-            out.append(Timed(one.workload, key[1], length, one.ways))
+            out.append(Timed(one.workload, key[1], length))
     return sorted(out, key=lambda one: one.arrives)
 
 

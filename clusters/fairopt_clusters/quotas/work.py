@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.kueue import COMMAND
-from fairopt_clusters.read.queues.kueue import Submitted, submitted_in, tree_of
+from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.schedulers.cohorts import nodes_of
 from fairopt_clusters.schedulers.course import Timed, settled
@@ -34,13 +34,13 @@ class Work:
     """The objects of an input with ClusterQueues, and what is in these."""
 
     objects: Sequence[tuple[Raw, str]] = ()
-    submitted: Sequence[Submitted] = field(default=())
+    inside: InQueues | None = None
 
     @classmethod
     def of(cls, source: Any) -> Work:
         """That of an input of `fairopt.read`."""
         objects = cls.objects_of(source)
-        return cls(objects, submitted_in({"kind": "List", "items": [one for one, _ in objects]}, "")[0])
+        return cls(objects, submitted_in({"kind": "List", "items": [one for one, _ in objects]}, ""))
 
     @staticmethod
     def objects_of(source: Any) -> list[tuple[Raw, str]]:

@@ -57,8 +57,9 @@ def preemption_by_rules(scheduler: Deployed, case: Case) -> Iterator[Breach]:
             nodes[one.queue].add(one.uses)
             rows.append(j)
     running = [others[j] for j in rows]
-    gone = scheduler._victims(nodes, last, running)
-    if gone and not by_rules(nodes, last, running, scheduler.strategies, gone):
+    how = scheduler._start(nodes, last, running)
+    gone = how.victims
+    if gone and not by_rules(nodes, last, running, how.needed, scheduler.strategies, gone):
         nodes[last.queue].add(last.uses)
         shares = [f"{node.share().weighted:.4g} of {name!r}" for name, node in nodes.items() if not node.children]
         names = " and ".join(f"workload {rows[j] + 1}" for j in gone) + (" is" if len(gone) == 1 else " are")

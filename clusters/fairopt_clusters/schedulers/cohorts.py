@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from fairopt_clusters.read.queues.cohorts import QueueNode
-from fairopt_clusters.read.queues.tree import QueueTree
+from fairopt_clusters.read.queues.tree import QueueTree, Workload
 
 Amounts = Mapping[str, float]
 
@@ -57,6 +58,15 @@ class Node(QueueNode[str]):
     def root(self) -> Node:
         """The node at the top."""
         return self.above(itself=True)[-1]
+
+    @cached_property
+    def height(self) -> int:
+        """How many levels are below it."""
+        return max((1 + child.height for child in self.children), default=0)
+
+    def own(self, name: str) -> float:
+        """Its own nominal quota."""
+        return self.nominal.get(name, 0)
 
     def available(self, name: str) -> float:
         """What it could still use; negative where more is used than there is."""
@@ -122,6 +132,12 @@ def exact(amounts: Amounts) -> dict[str, Any]:
     return {name: _exact(amount) for name, amount in amounts.items()}
 
 
+def exactly(one: Workload) -> Workload:
+    """A workload in exact amounts."""
+    parts = tuple(part._replace(ways=tuple(map(exact, part.ways))) for part in one.parts)
+    return one._replace(uses=exact(one.uses), parts=parts)
+
+
 def _exact(amount: float) -> Any:
     """An amount as a whole number or a fraction, infinite if it is."""
     if math.isinf(amount):
@@ -139,6 +155,7 @@ def nodes_of(tree: QueueTree, number: Callable[[Amounts], dict[str, float]] = di
             number(one.borrowing),
             weight=one.weight,
             rules=one.notes,
+            is_queue=not tree.children[one.name],
         )
         for one in tree.queues
     }

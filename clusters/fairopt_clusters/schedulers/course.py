@@ -10,18 +10,17 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
-from fairopt_clusters.schedulers.cohorts import Amounts, exact, nodes_of, resource_of
+from fairopt_clusters.schedulers.cohorts import exact, exactly, nodes_of, resource_of
 from fairopt_clusters.schedulers.kueue import Kueue
 from fairopt_clusters.schedulers.replay import Replay
 
 
 class Timed(NamedTuple):
-    """A workload that arrives and lasts so many seconds; ``ways`` are what it may use instead, in Kueue's order."""
+    """A workload that arrives and lasts so many seconds."""
 
     workload: Workload
     arrives: float
     lasts: float
-    ways: tuple[Amounts, ...] = ()
 
 
 @dataclass
@@ -121,9 +120,8 @@ class _Run:
 
     def __init__(self, kueue: Kueue, tree: QueueTree, work: Sequence[Timed], runs: Iterable[int] = ()) -> None:
         self.kueue, self.work = kueue, work
-        every = [one.workload._replace(uses=exact(one.workload.uses)) for one in work]
-        ways = {j: [exact(way) for way in one.ways] for j, one in enumerate(work) if one.ways}
-        self.replay = Replay({}, every, runs, lambda one, running: [], ways)
+        every = [exactly(one.workload) for one in work]
+        self.replay = Replay({}, every, runs, partial(kueue._start, {}), kueue._order)
         self.set(tree)
         self.left = [one.lasts for one in work]
         self.begun: dict[int, float] = {j: 0.0 for j in self.replay.runs}
@@ -137,7 +135,7 @@ class _Run:
         """Let other settings hold, for what runs too."""
         replay, checked = self.replay, self.kueue.checked(tree)
         replay.nodes = nodes = nodes_of(checked, exact)
-        replay.victims = partial(self.kueue._victims, nodes)
+        replay.start = partial(self.kueue._start, nodes)
         replay._use(replay.runs)
         replay.aside.clear()
         self.there = dict[str, float]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,11 +13,13 @@ from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.runtime import pandas
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
-from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, nodes_of
+from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, exactly, nodes_of
 from fairopt_clusters.schedulers.filling import by_weight
+from fairopt_clusters.schedulers import classical
 from fairopt_clusters.schedulers.preemption import STRATEGIES, victims
 from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
 from fairopt_clusters.schedulers.smallest import by_rules
+from fairopt_clusters.schedulers.start import NO_FIT, Start, start
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,15 +41,16 @@ class Kueue(Deployed):
     Parameters
     ----------
     strategies : sequence of str
-        Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first.
+        Rules of preemption: Kueue's default is both, ``LessThanOrEqualToFinalShare`` first. None are Kueue without fair
+        sharing, which divides nothing: what is free goes to who comes first, and priorities say who is preempted.
     below_threshold : bool
         Whether a queue with a note ``borrowWithinCohort`` of ``LowerPriority`` preempts workloads below its priority
         whatever the shares are, as in Kueue before 87e9a0a6.
 
     Notes
     -----
-    From ``pkg/cache/scheduler/fair_sharing.go`` and ``resource_node.go``, ``pkg/scheduler/preemption/preemption.go``
-    and ``preemption/fairsharing``, and ``pkg/scheduler/fair_sharing_iterator.go`` of kubernetes-sigs/kueue at ff69552e.
+    From ``pkg/cache/scheduler/fair_sharing.go`` and ``resource_node.go``, and in ``pkg/scheduler`` from ``preemption``,
+    ``flavorassigner`` and ``fair_sharing_iterator.go``, of kubernetes-sigs/kueue at ff69552e.
 
     Examples
     --------
@@ -67,8 +70,9 @@ class Kueue(Deployed):
 
     def __post_init__(self) -> None:
         rules = tuple(self.strategies)
-        if rules not in (STRATEGIES, STRATEGIES[:1], STRATEGIES[1:]):
-            raise InvalidBlock(f"Kueue: strategies is {self.strategies!r}; give {list(STRATEGIES)}, or one of the two")
+        if rules not in (STRATEGIES, STRATEGIES[:1], STRATEGIES[1:], ()):
+            fix = f"give {list(STRATEGIES)}, one of the two, or none without fair sharing"
+            raise InvalidBlock(f"Kueue: strategies is {self.strategies!r}; {fix}")
         object.__setattr__(self, "strategies", rules)
 
     def shares(self, tree: QueueTree, extra: Amounts | None = None) -> pd.DataFrame:
@@ -146,7 +150,7 @@ class Kueue(Deployed):
         [2, 1]
         """
         nodes, runs = self._running(tree, queue, workloads)
-        return self._victims(nodes, Workload(queue, exact(request), priority, created), runs)
+        return [*self._start(nodes, Workload(queue, exact(request), priority, created), runs).victims]
 
     def preemptions(
         self,
@@ -168,9 +172,9 @@ class Kueue(Deployed):
         Returns
         -------
         pandas.DataFrame
-            By workload: ``queue``, ``fits``, and tuples of names. ``victims``; ``fewest``, which can go one after the
-            other, each as a rule of shares allows when its turn comes, found by trying all sets by size, None if that
-            takes more than 20,000 steps.
+            By workload: ``queue``, ``fits``, ``flavors``, how many levels of cohorts it ``borrows`` from, and tuples of
+            names. ``victims``; ``fewest``, which can go one after the other, each as a rule of shares allows when its
+            turn comes, found by trying all sets by size, None if that takes more than 20,000 steps, or without shares.
 
         Examples
         --------
@@ -186,12 +190,18 @@ class Kueue(Deployed):
         nodes, runs = self._running(tree, "", running)
         names, rows = [one.name or str(k) for k, one in enumerate(runs, 1)], list[tuple[object, ...]]()
         for k, one in enumerate((self._workload(nodes, one) for one in waiting), 1):
-            sets: list[list[int] | None] = [self._victims(nodes, one, runs), None]
-            with suppress(OutOfDomain):
-                sets[1] = by_rules(nodes, one, runs, self.strategies)
+            how = self._start(nodes, one, runs)
+            sets: list[Sequence[int] | None] = [how.victims, None]
+            if how.now or how.need.kind == NO_FIT:
+                sets[1] = ()
+            elif self.strategies:
+                with suppress(OutOfDomain):
+                    sets[1] = by_rules(nodes, one._replace(uses=how.uses), runs, how.needed, self.strategies)
             named = (None if of is None else tuple(names[j] for j in of) for of in sets)
-            rows.append((one.name or str(k), one.queue, nodes[one.queue].fits(one.uses), *named))
-        columns = ["workload", "queue", "fits", "victims", "fewest"]
+            starts = how.now or bool(how.victims)
+            flavors = dict.fromkeys(cell.rpartition(":")[0] for cell in how.uses if starts and ":" in cell)
+            rows.append((one.name or str(k), one.queue, how.now, tuple(flavors), how.need.level * starts, *named))
+        columns = ["workload", "queue", "fits", "flavors", "borrows", "victims", "fewest"]
         return pandas().DataFrame(rows, columns=columns).set_index("workload")
 
     def circle(
@@ -234,13 +244,26 @@ class Kueue(Deployed):
         """
         nodes, runs = self._running(tree, "", running)
         every = [*runs, *(self._workload(nodes, one) for one in workloads)]
-        replay = Replay(nodes, every, range(len(runs)), partial(self._victims, nodes))
+        replay = Replay(nodes, every, range(len(runs)), partial(self._start, nodes), self._order)
         rings = (replay.settle(j) for j in range(len(runs), len(every)))
         return next(filter(None, rings), [])
 
-    def _victims(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> list[int]:
-        """The rows of workloads that a workload preempts."""
-        return victims(nodes, incoming, runs, self.strategies, self.below_threshold)
+    def _start(self, nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload]) -> Start:
+        """How a workload could start beside those that run."""
+
+        def gone(one: Workload, running: Sequence[Workload], needed: Collection[str]) -> list[int]:
+            if not self.strategies:
+                return classical.victims(nodes, one, running, needed)
+            return victims(nodes, one, running, needed, self.strategies, self.below_threshold)
+
+        return start(nodes, incoming, runs, gone, bool(self.strategies))
+
+    def _order(self, nodes: Mapping[str, Node], waiting: Mapping[str, tuple[Workload, Start]]) -> Iterator[str]:
+        """Queues in the order in which a workload of each is considered."""
+        if self.strategies:
+            return admissions(nodes, {name: one for name, (one, _) in waiting.items()})
+        by_age = {name: (how.need.level, -one.priority, one.created) for name, (one, how) in waiting.items()}
+        return iter(sorted(waiting, key=by_age.__getitem__))
 
     def admitted(self, tree: QueueTree, waiting: Mapping[str, Amounts]) -> list[str]:
         """In what order one waiting workload of each queue is considered, if each that fits is admitted.
@@ -293,7 +316,7 @@ class Kueue(Deployed):
         """A workload of a queue that there is, in exact amounts."""
         one = Workload(*workload)
         self._known(nodes, one.queue)
-        return one._replace(uses=exact(one.uses))
+        return exactly(one)
 
     @staticmethod
     def _known(nodes: Mapping[str, Node], name: str) -> None:
@@ -336,6 +359,8 @@ class Kueue(Deployed):
         return replace(tree, queues=(root, *(replace(one, parent=one.parent or name) for one in tree.queues))), queue_of
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
+        if not self.strategies:
+            raise OutOfDomain(f"{self.name} without fair sharing divides nothing: what is free goes to who comes first")
         nodes, asked = nodes_of(tree), request_of(tree)
         given: dict[str, dict[str, float]] = {name: {} for name in nodes}
         lowest_first = [nodes[queue.name] for queue in deepest_first(tree)]

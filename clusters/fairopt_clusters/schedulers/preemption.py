@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt_clusters.read.queues.tree import Workload
@@ -118,21 +118,12 @@ def permits(rule: str, incoming: Workload, other: Workload) -> bool:
     return rule == ANY or (rule != NEVER and incoming.priority > other.priority)
 
 
-def may_preempt(preemptor: Node, request: Mapping[str, float]) -> bool:
-    """Whether a workload that does not fit may preempt others at all: it could fit some day, and borrow if it must."""
-    needed = preemptor.lacks(request)
-    within = all(request[name] <= preemptor.quota.get(name, 0) for name in needed)
-    reclaims = {policy(preemptor, RECLAIM), policy(preemptor, BORROW)} != {NEVER}
-    return (within or reclaims) and all(request[name] <= preemptor.potential(name) for name in needed)
-
-
-def candidates(nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload]) -> list[int]:
+def candidates(
+    nodes: Mapping[str, Node], incoming: Workload, workloads: Sequence[Workload], needed: Collection[str]
+) -> list[int]:
     """Rows of workloads that rules of queues let be preempted, in order: each of a queue that borrows, or its own."""
-    preemptor, request = nodes[incoming.queue], incoming.uses
-    needed = preemptor.lacks(request)
+    preemptor = nodes[incoming.queue]
     reclaim, root = policy(preemptor, RECLAIM), preemptor.root
-    if not may_preempt(preemptor, request):
-        return []
     out = list[int]()
     for j in turns(workloads, incoming.queue):
         node, one = nodes[workloads[j].queue], workloads[j]
@@ -148,17 +139,20 @@ def victims(
     nodes: Mapping[str, Node],
     incoming: Workload,
     workloads: Sequence[Workload],
+    needed: Collection[str],
     strategies: Sequence[str],
     below_threshold: bool = False,
 ) -> list[int]:
-    """The rows of workloads that are preempted for a workload, or none if they would not do."""
+    """The rows of workloads that are preempted for a workload, or none if they would not do.
+
+    It lacks what is ``needed``.
+    """
     queue, request = incoming.queue, incoming.uses
     preemptor, order = nodes[queue], turns(workloads, queue)
     left = dict[str, list[int]]()
-    for j in candidates(nodes, incoming, workloads):
+    for j in candidates(nodes, incoming, workloads, needed):
         left.setdefault(workloads[j].queue, []).append(j)
     threshold = _threshold(preemptor, incoming) if below_threshold else -math.inf
-    needed = preemptor.lacks(request)
     preemptor.add(request)
     within = all(preemptor.used.get(name, 0) <= preemptor.quota.get(name, 0) for name in needed)
     taken, again = list[int](), dict[str, list[int]]()
@@ -202,17 +196,24 @@ def victims(
     fits = first() or (len(strategies) > 1 and second())
     preemptor.add(request, -1)
     if fits:
-        for place in range(len(taken) - 2, -1, -1):  # what fits again is left where it is, the last taken first
-            node, freed = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
-            node.add(freed)
-            if preemptor.fits(request):
-                taken[place] = taken[-1]
-                taken.pop()
-            else:
-                node.add(freed, -1)
+        put_back(nodes, workloads, taken, lambda: preemptor.fits(request))
     for j in taken:
         nodes[workloads[j].queue].add(workloads[j].uses)
     return taken if fits else []
+
+
+def put_back(
+    nodes: Mapping[str, Node], workloads: Sequence[Workload], taken: list[int], fits: Callable[[], bool]
+) -> None:
+    """Leave out of what is taken what fits again, the last taken first."""
+    for place in range(len(taken) - 2, -1, -1):
+        node, freed = nodes[workloads[taken[place]].queue], workloads[taken[place]].uses
+        node.add(freed)
+        if fits():
+            taken[place] = taken[-1]
+            taken.pop()
+        else:
+            node.add(freed, -1)
 
 
 def _threshold(preemptor: Node, incoming: Workload) -> float:

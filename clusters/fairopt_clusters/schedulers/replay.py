@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers.cohorts import Amounts, Node
-from fairopt_clusters.schedulers.preemption import ANY, RECLAIM, may_preempt, policy
+from fairopt_clusters.schedulers.preemption import ANY, RECLAIM, policy
+from fairopt_clusters.schedulers.start import NO_FIT, Start, parts_of
 
-Victims = Callable[[Workload, Sequence[Workload]], list[int]]
+Starting = Callable[[Workload, Sequence[Workload]], Start]
+Order = Callable[[Mapping[str, Node], Mapping[str, tuple[Workload, Start]]], Iterator[str]]
 MOST_CYCLES = 1000
+STRATEGY, STRICT = "queueingStrategy", "StrictFIFO"
 
 
 class Cycle(NamedTuple):
@@ -68,9 +70,8 @@ class Replay:
     """What runs and waits, from cycle to cycle.
 
     Of each queue the workload that preempts comes first, then by priority and age. One that neither fits nor preempts
-    is set aside until something is preempted or ends, with all of its queue and priority that ask for the same. All
-    that is preempted is gone, and waits again, before the next cycle. ``ways`` are what a workload may use instead, by
-    row: it takes the first that fits, else the first for which it may preempt, as Kueue tries flavors by default.
+    is set aside until something is preempted or ends, with all of its queue and priority that ask for the same; in a
+    queue that is ``StrictFIFO`` with all of it. All that is preempted is gone, and waits again, before the next cycle.
     """
 
     def __init__(
@@ -78,10 +79,10 @@ class Replay:
         nodes: Mapping[str, Node],
         every: Sequence[Workload],
         runs: Iterable[int],
-        victims: Victims,
-        ways: Mapping[int, Sequence[Amounts]] = MappingProxyType({}),
+        start: Starting,
+        order: Order,
     ):
-        self.nodes, self.every, self.victims, self.ways = nodes, [*every], victims, ways
+        self.nodes, self.every, self.start, self.order = nodes, [*every], start, order
         self.runs, self.waits = [*runs], set[int]()  # what runs is in use already
         self.aside, self.preempts = set[int](), dict[str, int]()
         self.kinds: dict[int, Any] = {}  # of what asks for the same
@@ -122,8 +123,10 @@ class Replay:
         for k in (j, *self.waits):
             if k not in self.kinds:
                 one = self.every[k]
-                ways = tuple(tuple(way.items()) for way in self.ways.get(k) or (one.uses,))
+                ways = tuple(tuple(way.items()) for part in parts_of(one) for way in part.ways)
                 self.kinds[k] = one.queue, one.priority, ways
+        if self.nodes[self.every[j].queue].rules.get(STRATEGY) == STRICT:
+            return {k for k in self.waits if self.every[k].queue == self.every[j].queue}
         return {
             k for k in self.waits if self.kinds[k] == self.kinds[j] and self.every[k].created >= self.every[j].created
         }
@@ -141,21 +144,26 @@ class Replay:
         if not heads:
             return None
         running = [every[j] for j in self.runs]
-        targets = {j: self._targets(j, running) for j in heads.values()}
+        starts = {j: self.start(every[j], running) for j in heads.values()}
+        for j, how in starts.items():
+            every[j] = every[j]._replace(uses=how.uses)
+        targets = {j: None if how.now else [self.runs[k] for k in how.victims] for j, how in starts.items()}
         reserved, gone = list[tuple[Node, Amounts]](), set[int]()
         admitted, preempted = list[int](), list[tuple[int, int]]()
-        for name in admissions(self.nodes, {name: every[j] for name, j in heads.items()}):
+        for name in self.order(self.nodes, {name: (every[j], starts[j]) for name, j in heads.items()}):
             j, node = heads[name], self.nodes[name]
             mine, late = targets[j], False
             if mine and not gone.isdisjoint(mine):  # again, as if those were gone
                 self._use(gone, -1)
                 rest, late = [k for k in self.runs if k not in gone], node.fits(every[j].uses)
-                mine = [] if late else [rest[k] for k in self.victims(every[j], [every[k] for k in rest])]
+                one = every[j]._replace(parts=())
+                mine = [] if late else [rest[k] for k in self.start(one, [every[k] for k in rest]).victims]
                 self._use(gone)
             if mine == [] and not late:
                 self.aside |= self._alike(j)
-                if policy(node, RECLAIM) != ANY and may_preempt(node, every[j].uses):
-                    left_over = {one: max(0, node.limit(one) - node.used.get(one, 0)) for one in every[j].uses}
+                if policy(node, RECLAIM) != ANY and starts[j].need.kind != NO_FIT:
+                    most = node.limit if starts[j].need.level else node.own
+                    left_over = {one: max(0, most(one) - node.used.get(one, 0)) for one in every[j].uses}
                     kept = {one: min(amount, left_over[one]) for one, amount in every[j].uses.items()}
                     node.add(kept)
                     reserved.append((node, kept))
@@ -183,20 +191,6 @@ class Replay:
         if gone:
             self.aside = set()
         return Cycle(tuple(admitted), tuple(preempted))
-
-    def _targets(self, j: int, running: Sequence[Workload]) -> list[int] | None:
-        """Whom a workload would preempt now, None if it fits."""
-        one = self.every[j]
-        ways = self.ways.get(j) or (one.uses,)
-        for uses in ways:
-            if self.nodes[one.queue].fits(uses):
-                self.every[j] = one._replace(uses=uses)
-                return None
-        for uses in ways:
-            self.every[j] = one._replace(uses=uses)
-            if found := self.victims(self.every[j], running):
-                return [self.runs[k] for k in found]
-        return []
 
     def _place(self, j: int) -> tuple[bool, int, float, int]:
         """Where a workload stands in its queue."""

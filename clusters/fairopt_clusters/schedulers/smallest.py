@@ -16,11 +16,12 @@ def by_rules(
     nodes: Mapping[str, Node],
     incoming: Workload,
     workloads: Sequence[Workload],
+    needed: Collection[str],
     strategies: Sequence[str],
     among: Collection[int] | None = None,
 ) -> list[int]:
     """The smallest set that can be preempted one by one, each as a rule allows then, in such an order; by size."""
-    preemptor, rows = nodes[incoming.queue], candidates(nodes, incoming, workloads)
+    preemptor, rows = nodes[incoming.queue], candidates(nodes, incoming, workloads, needed)
     rows = [j for j in rows if among is None or j in among]
     kinds = dict[tuple[object, ...], list[int]]()  # of equal workloads
     for j in rows:
@@ -28,8 +29,7 @@ def by_rules(
         kinds.setdefault((one.queue, one.priority, *sorted(one.uses.items())), []).append(j)
     alike, ordering = [*kinds.values()], Ordering(nodes, preemptor, {}, ())
     within = all(
-        preemptor.used.get(name, 0) + incoming.uses[name] <= preemptor.quota.get(name, 0)
-        for name in preemptor.lacks(incoming.uses)
+        preemptor.used.get(name, 0) + incoming.uses[name] <= preemptor.quota.get(name, 0) for name in needed
     )
 
     def allows(node: Node) -> Callable[[Workload], bool]:

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def queues(*rows: Queue) -> QueueTree:
 def fewest(tree: QueueTree, queue: str, request: dict[str, float], running: list, priority: int = 1, created=0):
     nodes, runs = Kueue()._running(tree, queue, running)
     incoming = Workload(queue, exact(request), priority, created)
-    return by_rules(nodes, incoming, runs, (FINAL, INITIAL))
+    return by_rules(nodes, incoming, runs, nodes[queue].lacks(incoming.uses), (FINAL, INITIAL))
 
 
 def test_both_halves_of_issue_14543() -> None:
@@ -232,7 +233,7 @@ def _shares(tree: QueueTree, asks: dict[str, float], left: dict[int, Workload]) 
 def test_who_asks_for_nothing_preempts_nobody() -> None:
     tree = queues(Queue("a", "all", guarantee={"cpu": 1}), Queue("b", "all"))
     table = Kueue().preemptions(tree, [("a", {})], [("b", {"cpu": 1})])
-    assert table.values.tolist() == [["a", True, (), ()]]
+    assert table.values.tolist() == [["a", True, (), 0, (), ()]]
 
 
 def test_heads_that_want_the_same_victim() -> None:
@@ -241,7 +242,7 @@ def test_heads_that_want_the_same_victim() -> None:
     every = [Workload("b", {"cpu": 8}, 0, 0), Workload("a", {"cpu": 4}, 0, 1), Workload("c", {"cpu": 4}, 0, 2)]
     kueue, nodes = Kueue(), nodes_of(Kueue().checked(tree), exact)
     nodes["b"].add(every[0].uses)
-    replay = Replay(nodes, every, [0], lambda one, runs: kueue._victims(nodes, one, runs))
+    replay = Replay(nodes, every, [0], partial(kueue._start, nodes), kueue._order)
     replay.waits.add(1)
     assert replay.settle(2) == []
     assert (replay.runs, replay.waits, replay.aside) == ([1, 2], {0}, {0})

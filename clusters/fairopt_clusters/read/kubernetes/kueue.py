@@ -171,10 +171,20 @@ class Preemption(Part):
     borrowWithinCohort: _Borrowing | None = None
 
 
+class Fungibility(Part):
+    """Whether to try the next flavor before it borrows or preempts, and what is better."""
+
+    whenCanBorrow: str | None = None
+    whenCanPreempt: str | None = None
+    preference: str | None = None
+
+
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for the namespaces that it selects; without a selector for none."""
 
     preemption: Preemption = at("spec", "preemption", default=Preemption)
+    fungibility: Fungibility = at("spec", "flavorFungibility", default=Fungibility)
+    queueing: str = at("spec", "queueingStrategy", default="BestEffortFIFO")
     cohort: str = at("spec", "cohortName", default="", older=("spec", "cohort"))
     stop: str = at("spec", "stopPolicy", default="None")
     namespaces: NamespaceSelector | None = at("spec", "namespaceSelector", default=None)
@@ -214,6 +224,11 @@ class ResourceFlavor(Object):
     node_labels: dict[str, str] = at("spec", "nodeLabels", default=dict)
     taints: list[Taint] = at("spec", "nodeTaints", default=list)
     tolerations: list[Toleration] = at("spec", "tolerations", default=list)
+    topology: str = at("spec", "topologyName", default="")
+
+    def takes(self, spec: PodSpec) -> bool:
+        """Whether pods may have it, by its taints and by rules of theirs on its labels."""
+        return spec.tolerates(self.taints, self.tolerations) and spec.may_have(self.node_labels)
 
 
 class Namespace(Object):
@@ -231,12 +246,26 @@ class Template(Object):
     spec: PodSpec = Field(default_factory=PodSpec)
 
 
+class TopologyRequest(Part):
+    """That pods lie close to each other: all in one domain of a level of a topology, if it is ``required``."""
+
+    required: str | None = None
+    podSetGroupName: str | None = None
+
+
 class PodSet(Part):
-    """Equal pods of a Workload."""
+    """Equal pods of a Workload, of which Kueue may admit at least ``minCount``."""
 
     name: str = "main"
     count: int = Field(1, ge=0)
+    minCount: int | None = Field(None, ge=0)
     template: Template = Field(default_factory=Template)
+    topologyRequest: TopologyRequest = Field(default_factory=TopologyRequest)
+
+    @property
+    def least(self) -> int:
+        """How many of them start together."""
+        return self.count if self.minCount is None else min(self.count, self.minCount)
 
 
 class Assignment(Part):
@@ -295,7 +324,7 @@ class Workload(InNamespace):
     @property
     def together(self) -> int:
         """How many of its pods start together or not at all, 0 if one may start alone."""
-        number = sum(part.count for part in self.pod_sets)
+        number = sum(part.least for part in self.pod_sets)
         number = number if self.least is None else min(number, self.least)
         return number if number > 1 else 0
 

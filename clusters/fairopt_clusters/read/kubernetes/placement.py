@@ -231,6 +231,13 @@ class Placement(Part):
         marks = {**labels, "metadata.name": name}
         return required is None or any(term.holds(marks) for term in required.nodeSelectorTerms)
 
+    def may_have(self, labels: Mapping[str, str]) -> bool:
+        """Whether it may have a flavor with some labels of servers: of its rules those count that are on these."""
+        required = self.affinity.nodeAffinity.required or _Terms()
+        terms = [[one for one in term.matchExpressions if one.key in labels] for term in required.nodeSelectorTerms]
+        selected = all(labels.get(key, value) == value for key, value in self.nodeSelector.items())
+        return selected and (not terms or any(all(one.holds(labels) for one in term) for term in terms))
+
     @property
     def only_server(self) -> str | None:
         """The single server that the affinity names, as DaemonSets write it, or None."""

@@ -14,7 +14,7 @@ import numpy as np
 from fairopt.errors import nearest
 from fairopt.io import About, Notes, shown
 from fairopt.runtime import Bool, Float
-from fairopt_clusters.read.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Branch, Cohorts
+from fairopt_clusters.read.kubernetes.cohorts import Branch, Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     GROUP,
     JOB_UID,
@@ -28,6 +28,7 @@ from fairopt_clusters.read.kubernetes.kueue import (
 from fairopt_clusters.read.kubernetes.objects import PODS, Node, Pod, PodSpec, is_extended
 from fairopt_clusters.read.kubernetes.placement import Taint, Toleration
 from fairopt_clusters.read.kubernetes.unread import queue_named
+from fairopt_clusters.read.queues.cohorts import MOST_AHEAD, MOST_LENDERS
 from fairopt_clusters.read.queues.teams import labels_of, positive
 from fairopt_clusters.read.secured import Entitlement, Limit, Owed
 

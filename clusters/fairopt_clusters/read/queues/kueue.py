@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice, product
 from typing import Any, NamedTuple
 
 from fairopt.io import Notes, checked, in_units, shown
+from fairopt_clusters.read.amounts import part_of
 from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import (
@@ -16,18 +16,18 @@ from fairopt_clusters.read.kubernetes.kueue import (
     ClusterQueue,
     Cohort,
     KueueObjects,
-    Preemption,
-    ResourceFlavor,
+    PodSet,
+    Template,
+    TopologyRequest,
     read_kueue,
 )
 from fairopt_clusters.read.kubernetes.kueue import Workload as Given
 from fairopt_clusters.read.kubernetes.manifests import expanded, with_manifests
-from fairopt_clusters.read.kubernetes.objects import read_pods
+from fairopt_clusters.read.kubernetes.objects import PODS, PodSpec, read_pods
 from fairopt_clusters.read.kubernetes.queues import Queues, Tasks
+from fairopt_clusters.read.kubernetes.transformations import configurations_in, transformations_in, with_outputs
 from fairopt_clusters.read.queues.kai import seconds
-from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
-
-MOST_WAYS = 256  # choices of flavors for the parts of a workload that are tried
+from fairopt_clusters.read.queues.tree import Part, Queue, QueueTree, Workload
 
 _MODELS: dict[str, type[ClusterQueue | Cohort]] = {"ClusterQueue": ClusterQueue, "Cohort": Cohort}
 
@@ -64,158 +64,177 @@ def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
         request={} if isinstance(given, Cohort) else None,  # a cohort without queues asks for nothing
         lending=lending,
         borrowing=borrowing,
-        notes={} if isinstance(given, Cohort) else _rules(given.preemption),
+        notes={} if isinstance(given, Cohort) else _rules(given),
         place=f"{place} ({shown(given.name)})",
     )
 
 
-def workloads_of(objects: Mapping[str, Any], name: str) -> tuple[list[Workload], list[Workload], list[str]]:
-    """The Workloads among objects: those that run, the one admitted first at first; those that wait, by age; and notes.
-
-    Kueue tries flavors one after the other, so that those that wait in a queue of several are left out.
-    """
-    known, notes = read_kueue([(objects, name)], mixed=True), Notes()
-    plain = len({flavor for flavor, _ in known.nominal}) == 1
-    made = [str(one.metadata.get("creationTimestamp") or "") for one in known.workloads.values()]
-    ages = {time: float(k) for k, time in enumerate(sorted({*made}))}
-    runs, waits = list[tuple[str, Workload]](), list[Workload]()
-    for (name, one), time in zip(known.workloads.items(), made, strict=True):
-        local = known.local_queues.get(f"{one.namespace}/{one.queue}")
-        queue = one.admission.clusterQueue or ("" if local is None else local.cluster_queue)
-        if one.finished or not one.active or one.other_cluster or queue not in known.cluster_queues:
-            notes.add("{workload} that {is} finished, not active, or in no known queue {was} left out", name)
-        elif not one.admitted and known.stop(queue, local):
-            notes.add("{workload} in a stopped queue {was} left out", name)
-        elif (uses := _uses(one, known.cluster_queues[queue], plain)) is None:
-            notes.add(
-                "{workload} that {waits} for one of several flavors, or a resource without quota, {was} left out", name
-            )
-        else:
-            workload = Workload(queue, uses, one.priority or 0, ages[time], name)
-            if one.admitted:
-                runs.append((one.admitted_at, workload))
-            else:
-                waits.append(workload)
-    runs.sort(key=lambda one: one[0])
-    waits.sort(key=lambda one: one.created)
-    return [one for _, one in runs], waits, notes.sentences()
-
-
 class Submitted(NamedTuple):
-    """What is in a queue, started whole or not at all: what it may use in each choice of flavors, in Kueue's order.
+    """What is in a queue, started whole or not at all.
 
-    Of what ``runs`` that is one. Times are in seconds, None where they are not known.
+    Times are in seconds, None where they are not known.
     """
 
     workload: Workload
-    ways: tuple[Mapping[str, float], ...]
     runs: bool = False
     created: float | None = None
     started: float | None = None
     ended: float | None = None
 
 
-def submitted_in(objects: Mapping[str, Any], name: str) -> tuple[list[Submitted], list[str]]:
+class InQueues(NamedTuple):
     """What Workloads, other objects with templates, and pods among objects ask for in ClusterQueues; and notes.
 
-    As in Kueue by default, the first flavors come first that the rules of the pods allow.
+    ``fair`` says whether fair sharing is on by Kueue's Configuration, None without one.
+    """
+
+    submitted: list[Submitted]
+    notes: list[str]
+    found: KueueObjects
+    fair: bool | None = None
+
+    @property
+    def runs(self) -> list[Workload]:
+        """What runs, the one admitted first at first."""
+        return [one.workload for one in sorted(self.submitted, key=lambda one: one.started or 0.0) if one.runs]
+
+    @property
+    def waits(self) -> list[Workload]:
+        """What waits, by age."""
+        return sorted((one.workload for one in self.submitted if not one.runs), key=lambda one: one.created)
+
+
+def submitted_in(objects: Mapping[str, Any], name: str) -> InQueues:
+    """What is in the ClusterQueues among objects.
+
+    A set of pods has the flavors of its queue that their rules allow, in order, and of those that run the one that
+    Kueue has given them.
     """
     objects, notes = expanded(objects_of([(objects, "")], name), name), Notes()
     added = Additions(objects, name)
     objects = added.all()
+    placed = [*zip(objects["items"], objects["items"].places, strict=True)]
     found = with_manifests(read_kueue([(objects, name)], mixed=True), objects, name, notes, added)
-    plain = len({flavor for flavor, _ in found.nominal}) == 1
+    given = read_pods(objects, name, mixed=True)
+    given, workloads, _ = with_outputs(transformations_in(placed, notes), given, found.workloads, [], Notes())
+    found = replace(found, workloads=workloads)
     groups: dict[tuple[str, bool], list[Tasks]] = {}
-    pods = [pod for pod in read_pods(objects, name, mixed=True) if not pod.finished and not pod.belongs_to_server]
+    pods = [pod for pod in given if not pod.finished and not pod.belongs_to_server]
     for one in Queues(found, {}, Notes(), in_units).tasks(pods):
         if one.queue is not None and (one.is_held or not one.stop):
             groups.setdefault((one.workload or one.name, one.is_held), []).append(one)
-    out = list[Submitted]()
+    out, plain = list[Submitted](), is_plain(found)
     for (of, runs), tasks in groups.items():
         queue, known = str(tasks[0].queue), found.workloads.get(of)
-        ways = tuple(_ways(tasks, found, queue, plain))
-        if not ways:
-            notes.add("{workload} for which its queue has no flavor {was} left out", of)
+        if not runs and (found.excludes(queue, tasks[0].namespace) or (of, True) in groups):
+            continue  # of a queue that does not select it, or pods of what runs
+        parts = tuple(parts_in(sets_of(tasks, known), found, queue, plain, known if runs else None))
+        if missing := [name for name, part in parts if not part.ways]:
+            what = "{workload} for which its queue has no flavor {is} never admitted"
+            notes.add(what, f"{of}: {missing[0]}")
             continue
         created = None if known is None else seconds(known.metadata.get("creationTimestamp"))
         started = None if known is None else seconds(known.admitted_at)
         priority = 0 if known is None else known.priority or 0
-        out.append(Submitted(Workload(queue, ways[0], priority, created or 0.0, of), ways, runs, created, started))
-    return out, notes.sentences()
+        uses = dict[str, float]()
+        for _, part in parts:
+            for cell, amount in part.ways[0].items():
+                uses[cell] = uses.get(cell, 0.0) + amount
+        choices = () if runs else tuple(part for _, part in parts)
+        out.append(Submitted(Workload(queue, uses, priority, created or 0.0, of, choices), runs, created, started))
+    strict = [name for name, one in found.cluster_queues.items() if one.queueing == "StrictFIFO"]
+    what = "{cluster queue} with StrictFIFO: what comes first there and cannot start stops all behind it"
+    notes.add(what, *(name for name in strict if any(one.workload.queue == name for one in out)))
+    switches = [part_of(one, "fairSharing") for one, _ in configurations_in(placed)]
+    fair = None if not switches else any(one is not None and part_of(one, "enable") is not False for one in switches)
+    return InQueues(out, notes.sentences(), found, fair)
+
+
+def is_plain(found: KueueObjects) -> bool:
+    """Whether there is one flavor alone, which amounts then do not name."""
+    return len({flavor for flavor, _ in found.nominal}) == 1
+
+
+def sets_of(tasks: Sequence[Tasks], workload: Given | None) -> list[PodSet]:
+    """The sets of pods of a Workload, less those that are done; without one those of equal tasks."""
+    if workload is None:
+        template = [Template.model_construct(labels={}, annotations={}, spec=one.spec) for one in tasks]
+        return [
+            PodSet.model_construct(
+                name=one.name, count=int(one.count), minCount=None, template=of, topologyRequest=TopologyRequest()
+            )
+            for one, of in zip(tasks, template, strict=True)
+        ]
+    done = {one.name: one.count for one in workload.reclaimable}
+    sets = list[PodSet]()
+    for part in workload.pod_sets:
+        admitted = workload.assignment(part).count
+        count = max(0, (part.count if admitted is None else admitted) - done.get(part.name, 0))
+        least = workload.least if workload.least is not None and len(workload.pod_sets) == 1 else part.minCount
+        sets += [part.model_copy(update={"count": count, "minCount": least})] * (count > 0)
+    return sets
+
+
+def parts_in(
+    sets: Sequence[PodSet], found: KueueObjects, queue: str, plain: bool, admitted: Given | None = None
+) -> Iterator[tuple[str, Part]]:
+    """What sets of pods use of each group of resources of their queue, in the flavors that they may have.
+
+    Sets of one group of a topology have one flavor. What is ``admitted`` has the flavors and amounts that Kueue says.
+    """
+    covers, together = found.cluster_queues[queue].covers, dict[str, list[PodSet]]()
+    for k, one in enumerate(sets):
+        together.setdefault(one.topologyRequest.podSetGroupName or f"{k}", []).append(one)
+    for of in together.values():
+        needs = dict[str, Fraction]()
+        for one in of:
+            given = None if admitted is None else admitted.assignment(one)
+            for name in (*one.template.spec.request, PODS):
+                each = one.template.spec.requests(name)
+                if given is not None and name in given.resourceUsage:
+                    each = given.resourceUsage[name] / max(1, given.count or one.count)
+                needs[name] = needs.get(name, Fraction(0)) + each * one.count
+        flavors = {} if admitted is None else {k: v for one in of for k, v in admitted.assignment(one).flavors.items()}
+        spare = sum(one.count - one.least for one in of)
+        for name in needs if admitted is None else ():
+            if not covers(name) and name != PODS:
+                yield name, Part(())
+        for group in found.cluster_queues[queue].groups:
+            mine = {name: in_units(needs[name], name) for name in sorted(group.covered & needs.keys())}
+            able = [one.name for one in group.flavors if {*mine} <= {quota.name for quota in one.resources}]
+            if held := {flavors.get(name) for name in mine} & {*able}:
+                able = [name for name in able if name in held]
+            elif admitted is None:
+                known = found.flavors
+                able = [name for name in able if name not in known or all(map(known[name].takes, _specs(of)))]
+            ways = tuple({(n if plain else f"{one}:{n}"): amount for n, amount in mine.items()} for one in able)
+            if mine:
+                yield next(iter(mine)), Part(ways, sum(one.count for one in of), spare)
+
+
+def _specs(sets: Iterable[PodSet]) -> list[PodSpec]:
+    return [one.template.spec for one in sets]
 
 
 def ways_of(needs: Mapping[str, float], found: KueueObjects, queue: str) -> Iterator[dict[str, float]]:
     """What a workload that needs amounts uses by flavor and resource, for each flavor of its queue that has all."""
-    plain = len({flavor for flavor, _ in found.nominal}) == 1
+    plain = is_plain(found)
     for group in found.cluster_queues[queue].groups:
         for flavor in group.flavors if needs.keys() <= group.covered else ():
             yield {(name if plain else f"{flavor.name}:{name}"): amount for name, amount in needs.items()}
 
 
-def _ways(tasks: Sequence[Tasks], found: KueueObjects, queue: str, plain: bool) -> Iterator[dict[str, float]]:
-    """What tasks use by flavor and resource, for each choice of flavors that rules of pods and taints allow."""
-    choices, covers = list[list[dict[str, float]]](), found.cluster_queues[queue].covers
-    if not tasks[0].is_held and not all(covers(name) for one in tasks for name in one.spec.request):
-        return
-    for one in tasks:
-        for group in found.cluster_queues[queue].groups:
-            names = [name for name in sorted(group.covered) if one.spec.requests(name)]
-            needs = {name: in_units(one.spec.requests(name) * Fraction(one.count), name) for name in names}
-            flavors = [of.name for of in group.flavors if {*names} <= {quota.name for quota in of.resources}]
-            held = {(one.assigned or {}).get(name) for name in names} & {*flavors}
-            able = [of for of in flavors if (of in held if held else _takes(found.flavors.get(of), one))]
-            if names:
-                choices.append([{(n if plain else f"{of}:{n}"): amount for n, amount in needs.items()} for of in able])
-    for parts in islice(product(*choices), MOST_WAYS):
-        uses = dict[str, float]()
-        for cell, amount in (entry for part in parts for entry in part.items()):
-            uses[cell] = uses.get(cell, 0.0) + amount
-        yield uses
-
-
-def _takes(flavor: ResourceFlavor | None, tasks: Tasks) -> bool:
-    """Whether tasks may run on servers of a flavor, by its taints and by labels that both name."""
-    if flavor is None:
-        return True
-    wanted = tasks.spec.nodeSelector
-    labels = all(wanted.get(key, value) == value for key, value in flavor.node_labels.items())
-    return labels and tasks.spec.tolerates(flavor.taints, flavor.tolerations)
-
-
-def _rules(given: Preemption) -> dict[str, str]:
-    """On whom a queue may preempt."""
+def _rules(queue: ClusterQueue) -> dict[str, str]:
+    """Whom a queue may preempt, in what order it tries flavors, and what waits for what comes first."""
+    given, flavors = queue.preemption, queue.fungibility
     notes = {"reclaimWithinCohort": given.reclaimWithinCohort, "withinClusterQueue": given.withinClusterQueue}
+    others = {"queueingStrategy": queue.queueing, **flavors.model_dump()}
+    notes |= {key: value for key, value in others.items() if value not in (None, "BestEffortFIFO")}
     if (borrowing := given.borrowWithinCohort) is not None:
         notes["borrowWithinCohort"] = borrowing.policy
         if borrowing.maxPriorityThreshold is not None:
             notes["maxPriorityThreshold"] = str(borrowing.maxPriorityThreshold)
     return notes
-
-
-def _uses(one: Given, queue: ClusterQueue, plain: bool) -> dict[str, float] | None:
-    """What a Workload uses, or asks for, of the quotas of its queue; None if that is not known."""
-    flavors = {name: [of.name for of in group.flavors] for group in queue.groups for name in sorted(group.covered)}
-    done, out = {of.name: of.count for of in one.reclaimable}, dict[str, float]()
-    for part in one.pod_sets:
-        given = one.assignment(part)
-        admitted = part.count if given.count is None else given.count
-        count = max(0, admitted - done.get(part.name, 0))
-        request = part.template.spec.request
-        if not one.admitted and not flavors.keys() >= request.keys():
-            return None
-        for name, several in flavors.items():
-            each = (
-                given.resourceUsage[name] / max(1, admitted)
-                if name in given.resourceUsage
-                else (part.template.spec.requests(name))
-            )
-            if not count or not each:
-                continue
-            if name not in given.flavors and len(several) > 1:
-                return None
-            key = name if plain else f"{given.flavors.get(name, several[0])}:{name}"
-            out[key] = out.get(key, 0.0) + in_units(each * count, name)
-    return out
 
 
 def _without_flavor(queue: Queue) -> Queue:

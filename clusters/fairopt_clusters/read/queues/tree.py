@@ -75,10 +75,22 @@ class Queue:
     place: str = field(default="", compare=False)
 
 
+class Part(NamedTuple):
+    """What equal pods use together of one group of resources: in each flavor that they may have, in order.
+
+    A workload can do without ``spare`` of the pods.
+    """
+
+    ways: tuple[Mapping[str, float], ...]
+    pods: int = 1
+    spare: int = 0
+
+
 class Workload(NamedTuple):
     """A workload: its queue, what it uses or asks for, its priority, when it was made, and its name.
 
-    In a list of those that run the one admitted first stands first.
+    In a list of those that run the one admitted first stands first. One that waits and could have several flavors has
+    ``parts``, of each of which it uses one flavor; ``uses`` then is what it would use in the first ones.
     """
 
     queue: str
@@ -86,6 +98,7 @@ class Workload(NamedTuple):
     priority: int = 0
     created: float = 0.0
     name: str = ""
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)

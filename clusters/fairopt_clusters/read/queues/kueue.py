@@ -183,6 +183,7 @@ def parts_in(
     Sets of one group of a topology have one flavor. What is ``admitted`` has the flavors and amounts that Kueue says.
     """
     covers, together = found.cluster_queues[queue].covers, dict[str, list[PodSet]]()
+    group_of = {name: group for group in found.cluster_queues[queue].groups for name in group.covered}
     for k, one in enumerate(sets):
         together.setdefault(one.topologyRequest.podSetGroupName or f"{k}", []).append(one)
     for of in together.values():
@@ -200,7 +201,7 @@ def parts_in(
             if not covers(name) and name != PODS:
                 yield name, Part(())
         for group in found.cluster_queues[queue].groups:
-            mine = {name: in_units(needs[name], name) for name in sorted(group.covered & needs.keys())}
+            mine = {name: in_units(needs[name], name) for name in sorted(needs) if group_of.get(name) is group}
             able = [one.name for one in group.flavors if {*mine} <= {quota.name for quota in one.resources}]
             if held := {flavors.get(name) for name in mine} & {*able}:
                 able = [name for name in able if name in held]

@@ -1,22 +1,30 @@
-"""``fairopt queues``: what a scheduler gives its queues beside a certified answer."""
+"""``fairopt queues``: what a scheduler gives its queues beside a certified answer, and whether a job would start."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairopt.cli import AsJson, command, console_for, labelled_number, say, say_notes, show_json
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.cli import FAILED_CHECK, AsJson, command, console_for, labelled_number, say, say_notes, show_json
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.report import Column, Table, signed
+from fairopt.runtime import first_of
 from fairopt_clusters import schedulers
-from fairopt_clusters.read.queues.kueue import workloads_of
-from fairopt_clusters.read.queues.reader import tree_and_objects
-from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.read.documents import objects_of
+from fairopt_clusters.read.queues.kueue import InQueues, submitted_in
+from fairopt_clusters.read.queues.reader import documents_at, tree_and_objects
+from fairopt_clusters.read.queues.tree import QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed
-from fairopt_clusters.schedulers.replay import Cycle
+from fairopt_clusters.schedulers.comparison import standing
+from fairopt_clusters.schedulers.in_order import with_work
+from fairopt_clusters.schedulers.replay import STRATEGY, STRICT, Cycle
+from fairopt_clusters.schedulers.start import WouldStart
+from fairopt_clusters.schedulers.trial import gives
 from fairopt_clusters.schedulers.volcano import CAPACITY
 
 if TYPE_CHECKING:
@@ -25,38 +33,51 @@ if TYPE_CHECKING:
 SCHEDULERS: dict[str, Deployed] = {
     "kai": schedulers.KAI(),
     "kueue": schedulers.Kueue(),
+    "kueue-classical": schedulers.Kueue(()),
     "slurm": schedulers.Slurm(),
     "volcano": schedulers.Volcano(),
     "volcano-capacity": CAPACITY,
     "yunikorn": schedulers.YuniKorn(),
 }
+NOT_MODELLED = {  # by scheduler, what of its rules the numbers leave out
+    "Volcano": "not modelled of Volcano: its enqueue, which holds back groups of pods, and its reclaim and preempt",
+}
 QUEUES = """Show what a scheduler's own arithmetic gives its queues, beside leximin beyond guarantees, certified.
 
-A queue whose requests are not known asks for more than there is; pods in the file say what queues of KAI, Volcano \
-and YuniKorn ask for. One resource at a time: what the scheduler gives, the certified answer, and the difference. Who \
-gains has a positive one. For Kueue, if the file has Workloads: whom each waiting one \
-preempts, the fewest that would do, and whether workloads preempt each other in a circle.
+One resource at a time: what the scheduler gives, the certified answer, and the difference. Who gains has a positive \
+one. What queues ask for and hold is that of pods, Jobs and Workloads in the file, and of the status of KAI's queues; \
+where the file says nothing, each asks for more than there is.
+
+Of Kueue, flavors in order with affinities, taints and flavorFungibility: in which flavor each waiting workload would \
+start if it came next, whom it preempts, the fewest that would do, and whether workloads preempt each other in a \
+circle. kueue-classical is Kueue without fair sharing.
+
+--submit FILE asks whether a job would start: in which flavor, by borrowing or preempting whom, or what is missing. \
+The exit code is 4 if it would not.
 
 \b
 [bold]Examples[/]
   fairopt queues queues.yaml --scheduler kai --capacity gpu=64
+  fairopt queues now/ --scheduler kueue --submit job.yaml
   fairopt queues queues.yaml --scheduler yunikorn --capacity cpu=400 --json"""
 
 
-def _show_preemptions(table: pd.DataFrame, circle: list[str]) -> None:
-    """Print whom waiting workloads preempt."""
+def _show_preemptions(table: pd.DataFrame, circle: list[str], fair: bool) -> None:
+    """Print in which flavors waiting workloads start, and whom they preempt."""
 
     def cells(key: str) -> list[str]:
         listed = zip(table[key], table["fits"], strict=True)
         return ["fits" if fits else "too many to try" if of is None else ", ".join(of) or "-" for of, fits in listed]
 
     columns = [Column("queue", table["queue"].tolist(), right=False)]
-    headers = {"victims": "preempts", "fewest": "fewest by its rules"}
+    if any(table["flavors"]):
+        columns += [Column("flavors", [", ".join(of) or "-" for of in table["flavors"]], right=False)]
+    headers = {"victims": "preempts", "fewest": "fewest by its rules"} if fair else {"victims": "preempts"}
     columns += [Column(header, cells(key), right=False) for key, header in headers.items()]
-    console_for().print(
-        Table("Preemption with fair sharing", Column("waiting", table["workload"].tolist(), right=False), [columns])
-    )
-    say("fewest: the smallest set that would do, in the order of its rules.")
+    title = "Preemption with fair sharing" if fair else "Preemption without fair sharing"
+    console_for().print(Table(title, Column("waiting", table["workload"].tolist(), right=False), [columns]))
+    if fair:
+        say("fewest: the smallest set that would do, in the order of its rules.")
     if circle:
         say(f"This comes again for ever: {'; '.join(circle)}.")
 
@@ -68,6 +89,30 @@ def _sentence(cycle: Cycle, workloads: list[Workload]) -> str:
     return " and ".join(parts)
 
 
+def _asked(
+    mechanism: schedulers.Kueue, tree: QueueTree, objects: Mapping[str, Any], before: InQueues, file: Path
+) -> dict[str, WouldStart]:
+    """Whether what a file submits would start beside what is in the queues, by name."""
+    documents = documents_at(file)
+    if isinstance(documents, QueueTree):
+        raise InvalidInstance(f"{file} holds queues; give a job, in YAML or JSON")
+    given = objects_of([one for one in documents if isinstance(one[0], Mapping)], str(file))
+    both = submitted_in({"kind": "List", "items": [*objects["items"], *given["items"]]}, str(file))
+    known = {one.workload.name for one in before.submitted}
+    new = [one for one in both.waits if one.name not in known]
+    out = {name: WouldStart("never", missing=(why,)) for name, why in both.never.items() if name not in before.never}
+    if not new and not out:
+        fix = "give it a namespace, and the label kueue.x-k8s.io/queue-name with a LocalQueue of it that is there"
+        raise InvalidInstance(f"{file} holds no job for a ClusterQueue that is not there already; {fix}")
+    for one in new:
+        how = mechanism.would_start(tree, one, before.runs)
+        ahead = [other.name for other in before.waits if other.queue == one.queue and other.priority >= one.priority]
+        if ahead and tree.by_name[one.queue].notes.get(STRATEGY) == STRICT:
+            how = how._replace(starts="waits", missing=(f"{one.queue} is {STRICT}, and first comes {first_of(ahead)}",))
+        out[one.name] = how
+    return out
+
+
 @command(help=QUEUES)
 def queues(
     file: Annotated[Path, typer.Argument(help="Queues of the scheduler, in its own format.", show_default=False)],
@@ -77,6 +122,9 @@ def queues(
     capacity: Annotated[
         list[str] | None, typer.Option(help="What there is, such as gpu=64; repeatable.", metavar="NAME=AMOUNT")
     ] = None,
+    submit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A job, or several: would it start? For Kueue.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a scheduler gives its queues."""
@@ -85,26 +133,63 @@ def queues(
     (tree, objects), mechanism = tree_and_objects(file), SCHEDULERS[scheduler]
     there = dict(labelled_number("--capacity", one, "resource", "gpu=64") for one in capacity or ())
     tree = replace(tree, capacity={**tree.capacity, **there})
-    table, notes = schedulers.beside(mechanism, tree)
-    preemptions, circle = None, list[str]()
-    if isinstance(mechanism, schedulers.Kueue):
-        running, waiting, more = workloads_of(objects, str(file))
-        notes += more
-        if waiting:
-            preemptions = mechanism.preemptions(tree, waiting, running).reset_index()
-            circle = [_sentence(cycle, [*running, *waiting]) for cycle in mechanism.circle(tree, waiting, running)]
+    preemptions, circle, asked, more = None, list[str](), dict[str, WouldStart](), list[str]()
+    table, fair = None, True
+    if not isinstance(mechanism, schedulers.Kueue):
+        if submit is not None:
+            raise InvalidBlock(f"--submit asks Kueue, and not {mechanism.scheduler}; give --scheduler kueue")
+        table, notes = schedulers.beside(mechanism, tree)
+        more += [NOT_MODELLED[mechanism.scheduler]] * (mechanism.scheduler in NOT_MODELLED)
+    else:
+        inside, fair = submitted_in(objects, str(file)), bool(mechanism.strategies)
+        mechanism.checked(tree)
+        more += inside.notes
+        if submit is not None:
+            asked = _asked(mechanism, tree, objects, inside, submit)
+        if inside.waits:
+            preemptions = mechanism.preemptions(tree, inside.waits, inside.runs).reset_index()
+            ring = mechanism.circle(tree, inside.waits, inside.runs)
+            circle = [_sentence(cycle, [*inside.runs, *inside.waits]) for cycle in ring]
+        if fair:
+            tree = with_work(tree, inside.runs, inside.waits, lambda one: gives(mechanism, one))
+            table, notes = schedulers.beside(mechanism, tree)
+        else:
+            notes = ["without fair sharing Kueue divides nothing beyond quotas: what is free goes to who comes first"]
+        if inside.fair is not None and inside.fair != fair:
+            on, other = ("on", "kueue") if inside.fair else ("off", "kueue-classical")
+            more.append(f"fair sharing is {on} in Kueue's Configuration here: --scheduler {other}")
+    notes += more
     if as_json:
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        rows = [] if table is None else table.to_dict("records")
+        rows = [{key: None if one in (inf, -inf) or one != one else one for key, one in row.items()} for row in rows]
         of = {"scheduler": mechanism.name, "source": mechanism.source}
-        more_keys = {} if preemptions is None else {"preemption": preemptions.to_dict("records"), "circle": circle}
-        show_json("fairopt.queues/1", {**of, "queues": rows, **more_keys, "notes": notes})
-        return
+        keys = {} if preemptions is None else {"preemption": preemptions.to_dict("records"), "circle": circle}
+        if submit is not None:
+            keys["submit"] = [{"workload": name, **how._asdict()} for name, how in asked.items()]
+        show_json("fairopt.queues/1", {**of, "queues": rows, **keys, "notes": notes})
+    else:
+        for name, how in asked.items():
+            say(f"{name} {how.words}")
+        if table is not None:
+            _show(mechanism, table)
+        if preemptions is not None:
+            _show_preemptions(preemptions, circle, fair)
+        say_notes(notes)
+    if not all(how.starts in ("now", "preempting") for how in asked.values()):
+        raise typer.Exit(FAILED_CHECK)
+
+
+def _show(mechanism: Deployed, table: pd.DataFrame) -> None:
+    """Print what queues are given, and where they stand."""
     gives, fair, difference = signed(*(table[name].to_numpy() for name in ("gives", "fair", "difference")))
     columns = [Column("resource", table["resource"].tolist(), right=False)]
+    known = table["asks"] < inf
+    if known.any():
+        asks = [f"{amount:,.6g}" if of else "all" for amount, of in zip(table["asks"], known, strict=True)]
+        columns += [Column("asks", asks), Column("holds", [f"{amount:,.6g}" for amount in table["holds"]])]
     columns += [Column("gives", gives), Column("fair", fair), Column("difference", difference)]
     shown = Table(f"Queues by {mechanism.name}", Column("queue", table["queue"].tolist(), right=False), [columns])
     console_for().print(shown)
     say(f"{mechanism.name}: {mechanism.source}; fair: leximin beyond guarantees, certified.")
-    if preemptions is not None:
-        _show_preemptions(preemptions, circle)
-    say_notes(notes)
+    for line in standing(table):
+        say(line)

@@ -11,8 +11,9 @@ from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.kueue import COMMAND
 from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
-from fairopt_clusters.schedulers.cohorts import nodes_of
+from fairopt_clusters.schedulers.cohorts import Node, nodes_of
 from fairopt_clusters.schedulers.course import Timed, settled
+from fairopt_clusters.schedulers.start import could_start, parts_of
 
 Raw = Mapping[str, Any]
 _KINDS = (
@@ -59,14 +60,14 @@ class Work:
     def settled(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> dict[str, dict[str, float]]:
         """What queues use of each resource once Kueue has admitted and preempted all that it will."""
         tree = self.tree(changed)
-        running = [one.workload for one in sorted(self.submitted, key=lambda one: one.started or 0.0) if one.runs]
-        waiting = [Timed(one.workload, 0.0, 1.0, one.ways) for one in self.submitted if not one.runs]
         owned = tree is not None and any(amount for one in tree.queues for amount in one.guarantee.values())
-        return settled(tree, running, waiting) if tree is not None and owned else {}
+        if tree is None or self.inside is None or not owned:
+            return {}
+        return settled(tree, self.inside.runs, [Timed(one, 0.0, 1.0) for one in self.inside.waits])
 
     def waiting_in(self, queue: str) -> list[str]:
         """What waits in a queue, the largest first."""
-        mine = [one.workload for one in self.submitted if not one.runs and one.workload.queue == queue]
+        mine = [one for one in (self.inside.waits if self.inside else ()) if one.queue == queue]
         return [one.name for one in sorted(mine, key=lambda one: -sum(one.uses.values()))]
 
     @cached_property
@@ -78,14 +79,14 @@ class Work:
         """
         tree, out = self.tree(), dict[str, str]()
         nodes = {} if tree is None else nodes_of(tree)
-        for one in self.submitted:
-            node = nodes.get(one.workload.queue)
+        for one in (*self.inside.runs, *self.inside.waits) if self.inside else ():
+            node = nodes.get(one.queue)
             if node is None or node.parent is None:
                 continue
-            owns = {cell for cell in node.nominal if node.nominal[cell]}
-            ways = [way for way in one.ways if owns & way.keys()]
-            if ways and all(any(way[cell] > node.nominal.get(cell, 0.0) for cell in way) for way in ways):
+            owns = any(node.nominal.get(cell) for part in parts_of(one) for way in part.ways for cell in way)
+            alone = {node.name: Node(node.name, node.nominal, rules=node.rules, is_queue=True)}
+            if owns and not could_start(alone, one):
                 for other in nodes.values():
                     if not other.children and other.root is node.root:
-                        out.setdefault(other.name, f"{one.workload.name} in {node.name}")
+                        out.setdefault(other.name, f"{one.name} in {node.name}")
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -194,6 +194,12 @@ class Deployed(NotOfBlocks, ABC):
     def as_owed(self, tree: QueueTree) -> QueueTree:
         """A checked tree whose guarantees and limits say what is owed, for another notion."""
         return tree
+
+    def sums(self, tree: QueueTree, name: str, most: Mapping[str, float]) -> Iterable[tuple[Sequence[str], float]]:
+        """What queues of a checked tree may use together of a resource, where each can use at most so much."""
+        for one in self.as_owed(tree).queues:
+            if tree.children[one.name] and math.isfinite(one.limit.get(name, math.inf)):
+                yield (one.name,), one.limit[name]
 
     def _with_capacity(self, tree: QueueTree) -> QueueTree:
         """The tree with what it divides."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt import Instance
 from fairopt.errors import Infeasible, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.io import Notes
-from fairopt.runtime import pandas
+from fairopt.runtime import first_of, pandas
 from fairopt_clusters.policies.kueue import Kueue as Surplus
 from fairopt_clusters.read.queues.teams import positive
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
@@ -35,7 +35,8 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     Returns
     -------
     pandas.DataFrame
-        By queue and resource: ``gives``, ``fair`` (not a number where there is none), ``difference``.
+        By queue and resource: ``gives``, ``fair`` (not a number where there is none), ``difference``; and ``asks``,
+        infinite where that is not known, and ``holds``.
     list of str
         Why there is none, and what was changed for it.
 
@@ -49,23 +50,51 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
     ([[1.0, 0.5], [0.0, 0.5]], [])
     """
     gives = scheduler.divide(tree).to_dict()
-    mine, rows, notes = scheduler.as_owed(scheduler.checked(tree)), list[tuple[str, str, float, float]](), Notes()
+    given = scheduler.checked(tree)
+    mine, asked, rows, notes = scheduler.as_owed(given), request_of(given), list[tuple[Any, ...]](), Notes()
     other = scheduler.divide(replace(tree, queues=tree.queues[::-1])).to_dict()
     differ = [one.name for one in mine.leaves if any(_apart(gives[r][one.name], other[r][one.name]) for r in gives)]
     notes.add("{queue} with another amount if the queues of the file come in another order, by ties", *differ)
     unread = [one.name for one in tree.queues if one.limit] if scheduler.scheduler == "Kueue" else []
     notes.add("the limits of {queue} count for nothing: Kueue has borrowing limits", *unread)
-    notes.add("the lending limits of {queue} are not kept by fair", *(one.name for one in mine.queues if one.lending))
     for name in resources_of(mine):
         try:
-            fair = _fair(mine, name, notes)
+            fair = _fair(scheduler, given, mine, name, notes)
         except (Infeasible, InvalidInstance, NotCertified, OutOfDomain) as error:
             notes.say(f"{name}: no certified answer: {error}")
             fair = {}
-        leaves = [queue.name for queue in mine.leaves]
-        rows += [(queue, name, gives[name][queue], fair.get(queue, math.nan)) for queue in leaves]
-    table = pandas().DataFrame(rows, columns=["queue", "resource", "gives", "fair"])
-    return table.assign(difference=table["gives"] - table["fair"]), notes.sentences()
+        for one in given.leaves:
+            amounts = gives[name][one.name], fair.get(one.name, math.nan)
+            amounts += amounts[0] - amounts[1], asked[one.name][name], float(one.used.get(name, 0.0))
+            rows.append((one.name, name, *amounts))
+    columns = ["queue", "resource", "gives", "fair", "difference", "asks", "holds"]
+    return pandas().DataFrame(rows, columns=columns), notes.sentences()
+
+
+def standing(table: pd.DataFrame) -> list[str]:
+    """Who waits for what is fair, and who holds more than that, in words; of the table of `beside`."""
+    out = list[str]()
+    for name, of in table.groupby("resource", sort=False):
+        rows, resource = of[of["asks"] < math.inf], str(name).rpartition(":")[2]
+        flavor = f" of {str(name).rpartition(':')[0]}" * (":" in str(name))
+        fair, due = rows["fair"], rows[["fair", "asks"]].min(axis=1)
+        kinds = {
+            "waits for what is fair": rows[_more(due, rows["holds"])],
+            "holds more than is fair": rows[_more(rows["holds"], fair)],
+        }
+        for words, some in kinds.items():
+            named = [f"{one.queue} {_shown(one.holds)} of {_shown(one.fair)}" for one in some.itertuples()]
+            out += [f"{resource}{flavor}: {words}: {first_of(named)}"] * bool(named)
+    return out
+
+
+def _more(one: Any, other: Any) -> Any:
+    """Where amounts are above others by more than rounding."""
+    return one - other > 1e-6 * one
+
+
+def _shown(amount: Any) -> str:
+    return f"{float(amount):,.6g}"
 
 
 def _apart(one: float, other: float) -> bool:
@@ -73,8 +102,8 @@ def _apart(one: float, other: float) -> bool:
     return abs(one - other) > 1e-9 * max(one, other)
 
 
-def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
-    """The certified amounts of one resource by queue."""
+def _fair(scheduler: Deployed, given: QueueTree, tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
+    """The certified amounts of one resource by queue; ``tree`` says what queues ``given`` are owed."""
     asked, usable = request_of(tree), usable_of(tree)
     leaves = [queue for queue in tree.leaves if asked[queue.name][name] > 0]
     if not leaves:
@@ -94,9 +123,9 @@ def _fair(tree: QueueTree, name: str, notes: Notes) -> dict[str, float]:
         if (amount := owed_of(tree, one, name, usable)) > 0
     }
     limits = [
-        {"name": f"limit of {one}", "resource": name, "amount": tree.by_name[one].limit[name], "of": [one]}
-        for one in sorted(here - most.keys())
-        if math.isfinite(tree.by_name[one].limit.get(name, math.inf))
+        {"name": f"limit {k} of {name}", "resource": name, "amount": amount, "of": [one for one in of if one in here]}
+        for k, (of, amount) in enumerate(scheduler.sums(given, name, most), 1)
+        if not here.isdisjoint(of)
     ]
     instance = Instance(
         [[1.0]] * len(leaves),

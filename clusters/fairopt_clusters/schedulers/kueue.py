@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairopt import Instance
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.runtime import pandas
+from fairopt_clusters.read.queues.cohorts import Together
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
 from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, exactly, nodes_of
@@ -19,7 +20,7 @@ from fairopt_clusters.schedulers import classical
 from fairopt_clusters.schedulers.preemption import STRATEGIES, victims
 from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
 from fairopt_clusters.schedulers.smallest import by_rules
-from fairopt_clusters.schedulers.start import NO_FIT, Start, start
+from fairopt_clusters.schedulers.start import NO_FIT, Start, WouldStart, missing, start
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,6 +205,51 @@ class Kueue(Deployed):
         columns = ["workload", "queue", "fits", "flavors", "borrows", "victims", "fewest"]
         return pandas().DataFrame(rows, columns=columns).set_index("workload")
 
+    def would_start(
+        self, tree: QueueTree, workload: Workload | tuple[str, Amounts], running: Iterable[Workload | tuple[str, Amounts]]
+    ) -> WouldStart:
+        """Whether a workload would start if it came next, in which flavors, by borrowing or preempting whom.
+
+        Parameters
+        ----------
+        tree : QueueTree
+            Queues and cohorts.
+        workload : (queue, amounts) or longer, as for `victims`
+            One that waits.
+        running : iterable of the same
+            What runs.
+
+        Returns
+        -------
+        WouldStart
+            ``starts`` is ``now``, ``preempting``, ``waits`` or ``never``; ``words`` say the same, or what is missing.
+
+        Examples
+        --------
+        >>> import fairopt_clusters as fc
+        >>> from fairopt_clusters import Queue, QueueTree
+        >>> tree = QueueTree("Kueue", (Queue("all"), *(Queue(name, "all", guarantee={"gpu": 4}) for name in "ab")))
+        >>> for gpus in (5, 7, 9):
+        ...     print(fc.schedulers.Kueue().would_start(tree, ("a", {"gpu": gpus}), [("b", {"gpu": 2})]).words)
+        would start now, borrowing 1 gpu
+        would wait: asks for 7 gpu, of which 6 are free and a may have 8; by its rules a preempts nobody
+        can never start: asks for 9 gpu, of which 6 are free and a may have 8
+        """
+        nodes, runs = self._running(tree, "", running)
+        one = self._workload(nodes, workload)
+        how, node = self._start(nodes, one, runs), nodes[one.queue]
+        names = tuple(runs[j].name or str(j + 1) for j in how.victims)
+        if not (how.now or names):
+            ever, words = missing(node, one)
+            words += [f"by its rules {node.name} preempts nobody"] * ever
+            return WouldStart("waits" if ever else "never", missing=tuple(words))
+        for j in how.victims:
+            nodes[runs[j].queue].add(runs[j].uses, -1)
+        over = {cell: amount + node.used.get(cell, 0) - node.own(cell) for cell, amount in how.uses.items()}
+        lent = {cell: float(min(how.uses[cell], amount)) for cell, amount in over.items() if amount > 0}
+        uses = {cell: float(amount) for cell, amount in how.uses.items()}
+        return WouldStart("preempting" if names else "now", uses, lent, names, how.fewer)
+
     def circle(
         self,
         tree: QueueTree,
@@ -333,14 +379,37 @@ class Kueue(Deployed):
         )
 
     def as_owed(self, tree: QueueTree) -> QueueTree:
-        """Quotas of subtrees as guarantees, with borrowing limits as limits; lending limits are left out."""
-        nodes, none = nodes_of(tree), dict[str, float]()
-        most = {
-            name: {one: node.limit(one) for one in (node.quota if node.parent is None or node.borrowing else none)}
-            for name, node in nodes.items()
-        }
-        queues = [replace(one, guarantee=nodes[one.name].quota, limit=most[one.name]) for one in tree.queues]
-        return replace(tree, queues=tuple(queues))
+        """Quotas of subtrees as guarantees, with borrowing limits as limits, and with what those below keep and use."""
+        nodes, kept, queues = nodes_of(tree), dict[str, dict[str, float]](), list[Queue]()
+        wants = {name: self._wanted(tree, nodes, name) for name in resources_of(tree)}
+        for one in deepest_first(tree):
+            node = nodes[one.name]
+            kept[one.name] = {
+                cell: sum(min(child.local(cell), wants[cell][child.name]) + kept[child.name][cell] for child in node.children)
+                for cell in wants
+            }
+            owed = {cell: amount + kept[one.name].get(cell, 0) for cell, amount in node.quota.items()}
+            limited = node.quota if node.parent is None or node.borrowing else ()
+            most = {cell: node.limit(cell) + kept[one.name].get(cell, 0) for cell in limited}
+            queues.append(replace(one, guarantee=owed, limit=most))
+        by_name = {one.name: one for one in queues}
+        return replace(tree, queues=tuple(by_name[one.name] for one in tree.queues))
+
+    def sums(self, tree: QueueTree, name: str, most: Mapping[str, float]) -> Iterable[tuple[Sequence[str], float]]:
+        """What queues may use together, where lending limits bind what others take of a quota, not its queue."""
+        nodes = nodes_of(tree).values()
+        return [(one.queues, one.amount) for node, one in Together(nodes).sums(name, most) if not node.is_queue]
+
+    @staticmethod
+    def _wanted(tree: QueueTree, nodes: Mapping[str, Node], name: str) -> dict[str, float]:
+        """What each node asks of its quota and of those above, as far as it may use it."""
+        asked, wants = request_of(tree), dict[str, float]()
+        for one in deepest_first(tree):
+            node = nodes[one.name]
+            passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
+            asks = asked[one.name][name] if name in node.quota else 0.0
+            wants[one.name] = min(sum(passed) if node.children else asks, node.limit(name))
+        return wants
 
     def _with_capacity(self, tree: QueueTree) -> QueueTree:
         names = dict.fromkeys(name for queue in tree.queues for name in queue.guarantee)
@@ -361,15 +430,11 @@ class Kueue(Deployed):
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         if not self.strategies:
             raise OutOfDomain(f"{self.name} without fair sharing divides nothing: what is free goes to who comes first")
-        nodes, asked = nodes_of(tree), request_of(tree)
+        nodes = nodes_of(tree)
         given: dict[str, dict[str, float]] = {name: {} for name in nodes}
         lowest_first = [nodes[queue.name] for queue in deepest_first(tree)]
         for name in resources_of(tree):
-            wants = dict[str, float]()  # of the quota of each node
-            for node in lowest_first:
-                passed = (max(0.0, wants[child.name] - child.local(name)) for child in node.children)
-                asks = asked[node.name][name] if name in node.quota else 0.0
-                wants[node.name] = min(sum(passed) if node.children else asks, node.limit(name))
+            wants = self._wanted(tree, nodes, name)
             for node in lowest_first[::-1]:
                 if node.parent is None:
                     given[node.name][name] = wants[node.name]

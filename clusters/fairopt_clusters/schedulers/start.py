@@ -9,9 +9,11 @@ worst of their resources needs: nothing, workloads of others or of its own queue
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from fairopt.runtime import first_of
 from fairopt_clusters.read.queues.tree import Part, Workload
 from fairopt_clusters.schedulers.cohorts import Amounts, Node
 from fairopt_clusters.schedulers.preemption import BORROW, NEVER, RECLAIM, policy
@@ -47,13 +49,32 @@ class Start(NamedTuple):
         return self.need.kind == FITS
 
 
-class Lack(NamedTuple):
-    """What a workload asks for of a resource of a flavor beyond what is free, or what its queue could ever have."""
+class WouldStart(NamedTuple):
+    """Whether a workload would start if it came next: ``now``, ``preempting``, or it ``waits``, or ``never`` does.
 
-    cell: str
-    asks: float
-    free: float
-    most: float
+    By flavor and resource, what it ``uses``, and what of this its queue ``borrows``; whom it ``preempts``; how many of
+    its pods are left out; and, where it does not start, what is ``missing``, in words.
+    """
+
+    starts: str
+    uses: Mapping[str, float] = MappingProxyType({})
+    borrows: Mapping[str, float] = MappingProxyType({})
+    preempts: tuple[str, ...] = ()
+    fewer: int = 0
+    missing: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What there is to say of it."""
+        if self.missing:
+            would = "can never start" if self.starts == "never" else "would wait"
+            return f"{would}: {'; '.join(self.missing)}"
+        flavors = dict.fromkeys(cell.rpartition(":")[0] for cell in self.uses if ":" in cell)
+        words = "would start now" if self.starts == "now" else f"would start after preempting {first_of(self.preempts)}"
+        words += f" in {' and '.join(flavors)}" * bool(flavors)
+        words += f", without {self.fewer:,} of its pods" * bool(self.fewer)
+        lent = [f"{amount:,.6g} {named(cell)}" for cell, amount in self.borrows.items()]
+        return words + (f", borrowing {first_of(lent)}" if lent else "")
 
 
 def start(
@@ -91,15 +112,35 @@ def start(
     return first
 
 
-def lacks(node: Node, incoming: Workload) -> Iterator[list[Lack]]:
-    """Of each part in each of its flavors: the resources of which there is not enough; nothing for one that fits."""
+def could_start(nodes: Mapping[str, Node], one: Workload) -> bool:
+    """Whether a workload could start where nothing else runs; of nodes that use nothing."""
+    return start(nodes, one, (), lambda *_: []).now
+
+
+def missing(node: Node, incoming: Workload) -> tuple[bool, list[str]]:
+    """Whether a workload could start if nothing else ran, and in words what it asks for beyond what is free or allowed.
+
+    Of each part, in each of its flavors.
+    """
+    out, ever = list[str](), True
     for part in parts_of(incoming):
+        could = False
         for way in part.ways:
-            yield [
-                Lack(cell, amount, max(0, node.available(cell)), node.potential(cell))
-                for cell, amount in way.items()
-                if amount > max(0, node.available(cell))
-            ]
+            least = {cell: amount * (part.pods - part.spare) / part.pods for cell, amount in way.items()}
+            could |= all(amount <= node.potential(cell) for cell, amount in least.items())
+            for cell, amount in least.items():
+                if amount > (free := max(0, node.available(cell))):
+                    most = min(node.potential(cell), 1e60)
+                    words = f"asks for {float(amount):,.6g} {named(cell)}, of which {float(free):,.6g} are free"
+                    out.append(words + f" and {node.name} may have {float(most):,.6g}")
+        ever &= could
+    return ever, out
+
+
+def named(cell: str) -> str:
+    """A resource of a flavor in words."""
+    flavor, _, resource = cell.rpartition(":")
+    return f"{resource} of {flavor}" if flavor else resource
 
 
 def parts_of(one: Workload) -> tuple[Part, ...]:

@@ -43,6 +43,7 @@ from fairopt_clusters.read.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueOb
 from fairopt_clusters.read.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt_clusters.read.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt_clusters.read.kubernetes.queues import Queues, Servers, Tasks
+from fairopt_clusters.read.kubernetes.topology import fits_nowhere
 from fairopt_clusters.read.kubernetes.transformations import transformations_in, with_outputs
 from fairopt_clusters.read.kubernetes.unread import Other, kinds_read, note_unread, others_in, queue_named, unread_kinds
 from fairopt_clusters.read.queues.kubernetes_objects import most_used, owners_of, trees_of_objects
@@ -252,6 +253,11 @@ def _arguments(
         if capacity is not None or not kueue.cluster_queues:
             note_missing(servers, requested if resources is None else requested & {*resources}, notes)
             pods, kueue = without_rules(pods, kueue, notes)
+    never = {name: fits_nowhere(one, servers, kueue.flavors) for name, one in kueue.workloads.items() if not one.admitted}
+    what = "{workload} that can never start {was} left out"
+    notes.add(what, *(f"{name}: {why}" for name, why in never.items() if why))
+    kept_workloads = {name: one for name, one in kueue.workloads.items() if not never.get(name)}
+    kueue = replace(kueue, workloads=kept_workloads)
     queues = Queues(kueue, parents, notes, in_units, [taint for server in servers for taint in server.taints])
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import shown
-from fairopt_clusters.read.amounts import number, part_of
+from fairopt_clusters.read.amounts import matching, number, part_of, quantities
 from fairopt_clusters.read.queues.tree import Queue
 
 GROUPS = ("scheduling.run.ai", "kai.scheduler")
@@ -52,10 +52,22 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
         limit,
         weights=weights,
         priority=None if priority is None else int(number(priority, f"{place}.spec.priority", -(2.0**31))),
+        request=_of_status(item, "requested", place),
+        used=_of_status(item, "allocated", place) or {},
         created=seconds(part_of(item, "metadata", "creationTimestamp")) or 0.0,
         notes=notes,
         place=place,
     )
+
+
+def _of_status(item: Mapping[str, Any], key: str, place: str) -> dict[str, float] | None:
+    """What KAI says that the pods of a queue request, those that run included, or hold; None if it does not."""
+    given = part_of(item, "status", key)
+    if given is None:
+        return None
+    amounts = quantities(given, f"{place}.status.{key}")
+    known = {name: found for name in UNITS if (found := matching(name, amounts)) is not None}
+    return {name: amounts[found] for name, found in known.items()}
 
 
 def seconds(time: Any) -> float | None:

@@ -23,8 +23,9 @@ from fairopt_clusters.read.kubernetes.kueue import (
 )
 from fairopt_clusters.read.kubernetes.kueue import Workload as Given
 from fairopt_clusters.read.kubernetes.manifests import expanded, with_manifests
-from fairopt_clusters.read.kubernetes.objects import PODS, PodSpec, read_pods
+from fairopt_clusters.read.kubernetes.objects import PODS, PodSpec, read_nodes, read_pods
 from fairopt_clusters.read.kubernetes.queues import Queues, Tasks
+from fairopt_clusters.read.kubernetes.topology import fits_nowhere
 from fairopt_clusters.read.kubernetes.transformations import configurations_in, transformations_in, with_outputs
 from fairopt_clusters.read.queues.kai import seconds
 from fairopt_clusters.read.queues.tree import Part, Queue, QueueTree, Workload
@@ -85,12 +86,13 @@ class Submitted(NamedTuple):
 class InQueues(NamedTuple):
     """What Workloads, other objects with templates, and pods among objects ask for in ClusterQueues; and notes.
 
-    ``fair`` says whether fair sharing is on by Kueue's Configuration, None without one.
+    What is ``never`` admitted is not among these, and says why. ``fair`` says whether fair sharing is on by Kueue's
+    Configuration, None without one.
     """
 
     submitted: list[Submitted]
     notes: list[str]
-    found: KueueObjects
+    never: dict[str, str]
     fair: bool | None = None
 
     @property
@@ -123,15 +125,19 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> InQueues:
     for one in Queues(found, {}, Notes(), in_units).tasks(pods):
         if one.queue is not None and (one.is_held or not one.stop):
             groups.setdefault((one.workload or one.name, one.is_held), []).append(one)
-    out, plain = list[Submitted](), is_plain(found)
+    out, plain, never = list[Submitted](), is_plain(found), dict[str, str]()
+    nodes = read_nodes(objects, name, mixed=True)
     for (of, runs), tasks in groups.items():
         queue, known = str(tasks[0].queue), found.workloads.get(of)
+        known = None if known is not None and known.least == 1 else known  # its pods start one by one
         if not runs and (found.excludes(queue, tasks[0].namespace) or (of, True) in groups):
             continue  # of a queue that does not select it, or pods of what runs
         parts = tuple(parts_in(sets_of(tasks, known), found, queue, plain, known if runs else None))
-        if missing := [name for name, part in parts if not part.ways]:
-            what = "{workload} for which its queue has no flavor {is} never admitted"
-            notes.add(what, f"{of}: {missing[0]}")
+        missing = next((name for name, part in parts if not part.ways), None)
+        why = "" if runs or known is None else fits_nowhere(known, nodes, found.flavors)
+        if why := why if missing is None else f"no flavor of {queue} for its {missing}":
+            notes.add("{workload} that can never start {was} left out", f"{of}: {why}")
+            never[of] = why
             continue
         created = None if known is None else seconds(known.metadata.get("creationTimestamp"))
         started = None if known is None else seconds(known.admitted_at)
@@ -147,7 +153,7 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> InQueues:
     notes.add(what, *(name for name in strict if any(one.workload.queue == name for one in out)))
     switches = [part_of(one, "fairSharing") for one, _ in configurations_in(placed)]
     fair = None if not switches else any(one is not None and part_of(one, "enable") is not False for one in switches)
-    return InQueues(out, notes.sentences(), found, fair)
+    return InQueues(out, notes.sentences(), never, fair)
 
 
 def is_plain(found: KueueObjects) -> bool:
@@ -161,7 +167,7 @@ def sets_of(tasks: Sequence[Tasks], workload: Given | None) -> list[PodSet]:
         template = [Template.model_construct(labels={}, annotations={}, spec=one.spec) for one in tasks]
         return [
             PodSet.model_construct(
-                name=one.name, count=int(one.count), minCount=None, template=of, topologyRequest=TopologyRequest()
+                name=one.name, count=int(one.count), minCount=1, template=of, topologyRequest=TopologyRequest()
             )
             for one, of in zip(tasks, template, strict=True)
         ]

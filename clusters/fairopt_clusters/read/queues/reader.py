@@ -76,22 +76,28 @@ def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
 
 def tree_and_objects(path: str | os.PathLike[str]) -> tuple[QueueTree, dict[str, Any]]:
     """The queues of `tree_of_file`, and the list of the objects in a file of JSON or YAML, which is read once."""
-    name, between = os.fspath(path), ", "
-    if os.path.isdir(path):
-        documents, between = documents_in_folder(Path(path)), "/"
-    elif name.lower().endswith(SNAPSHOT):
-        documents = [(data_of_file(path, _EXPECTED), "")]
-    else:
-        text = read_text(path, _EXPECTED)
-        if (tree := tree_of_text(text, name)) is not None:
-            return tree, objects_of([], name)
-        documents = _documents(text, name)
+    name, between = os.fspath(path), "/" if os.path.isdir(path) else ", "
+    documents = documents_at(path)
+    if isinstance(documents, QueueTree):
+        return documents, objects_of([], name)
     tree = tree_of_documents([(data, f"{name}{between * bool(at)}{at}") for data, at in documents], of_kueue=True)
     if tree is None:
         where = " in its files of YAML and JSON" if os.path.isdir(path) else ""
         raise InvalidInstance(f"{name} holds no queues{where}; {_EXPECTED}")
     objects = objects_of([one for one in documents if isinstance(one[0], Mapping)], name)
     return with_work(tree, objects, name) if tree.scheduler in LABELS else tree, objects
+
+
+def documents_at(path: str | os.PathLike[str]) -> list[tuple[Any, str]] | QueueTree:
+    """The documents of JSON or YAML in a file or a folder, with their places in it; or the queues of another format."""
+    name = os.fspath(path)
+    if os.path.isdir(path):
+        return documents_in_folder(Path(path))
+    if name.lower().endswith(SNAPSHOT):
+        return [(data_of_file(path, _EXPECTED), "")]
+    text = read_text(path, _EXPECTED)
+    tree = tree_of_text(text, name)
+    return _documents(text, name) if tree is None else tree
 
 
 def _documents(text: str, name: str) -> list[tuple[Any, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 
 from fairopt.cli import FAILED_CHECK, AsJson, command, console_for, labelled_number, say, say_notes, show_json
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.io import Notes
 from fairopt.report import Column, Table, signed
 from fairopt.runtime import first_of
 from fairopt_clusters import schedulers
@@ -26,6 +27,7 @@ from fairopt_clusters.schedulers.replay import STRATEGY, STRICT, Cycle
 from fairopt_clusters.schedulers.start import WouldStart
 from fairopt_clusters.schedulers.trial import gives
 from fairopt_clusters.schedulers.volcano import CAPACITY
+from fairopt_clusters.schedulers.whole import in_whole_gangs, never_start
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,9 +41,7 @@ SCHEDULERS: dict[str, Deployed] = {
     "volcano-capacity": CAPACITY,
     "yunikorn": schedulers.YuniKorn(),
 }
-NOT_MODELLED = {  # by scheduler, what of its rules the numbers leave out
-    "Volcano": "not modelled of Volcano: its enqueue, which holds back groups of pods, and its reclaim and preempt",
-}
+OF_VOLCANO = "not modelled of Volcano: its enqueue, which holds back groups of pods, and its reclaim and preempt"
 QUEUES = """Show what a scheduler's own arithmetic gives its queues, beside leximin beyond guarantees, certified.
 
 One resource at a time: what the scheduler gives, the certified answer, and the difference. Who gains has a positive \
@@ -133,50 +133,85 @@ def queues(
     (tree, objects), mechanism = tree_and_objects(file), SCHEDULERS[scheduler]
     there = dict(labelled_number("--capacity", one, "resource", "gpu=64") for one in capacity or ())
     tree = replace(tree, capacity={**tree.capacity, **there})
-    preemptions, circle, asked, more = None, list[str](), dict[str, WouldStart](), list[str]()
-    table, fair = None, True
+    found, notes = _Found(), list[str]()
     if not isinstance(mechanism, schedulers.Kueue):
         if submit is not None:
             raise InvalidBlock(f"--submit asks Kueue, and not {mechanism.scheduler}; give --scheduler kueue")
-        table, notes = schedulers.beside(mechanism, tree)
-        more += [NOT_MODELLED[mechanism.scheduler]] * (mechanism.scheduler in NOT_MODELLED)
+        found.table, notes = schedulers.beside(mechanism, tree)
+        notes += [OF_VOLCANO] * (mechanism.scheduler == "Volcano")
     else:
-        inside, fair = submitted_in(objects, str(file)), bool(mechanism.strategies)
         mechanism.checked(tree)
-        more += inside.notes
+        inside, fair = submitted_in(objects, str(file)), bool(mechanism.strategies)
         if submit is not None:
-            asked = _asked(mechanism, tree, objects, inside, submit)
-        if inside.waits:
-            preemptions = mechanism.preemptions(tree, inside.waits, inside.runs).reset_index()
-            ring = mechanism.circle(tree, inside.waits, inside.runs)
-            circle = [_sentence(cycle, [*inside.runs, *inside.waits]) for cycle in ring]
-        if fair:
-            tree = with_work(tree, inside.runs, inside.waits, lambda one: gives(mechanism, one))
-            table, notes = schedulers.beside(mechanism, tree)
+            found.asked = _asked(mechanism, tree, objects, inside, submit)
         else:
-            notes = ["without fair sharing Kueue divides nothing beyond quotas: what is free goes to who comes first"]
+            notes = found.of_kueue(mechanism, tree, inside)
+        notes += inside.notes
         if inside.fair is not None and inside.fair != fair:
             on, other = ("on", "kueue") if inside.fair else ("off", "kueue-classical")
-            more.append(f"fair sharing is {on} in Kueue's Configuration here: --scheduler {other}")
-    notes += more
+            notes.append(f"fair sharing is {on} in Kueue's Configuration here: --scheduler {other}")
     if as_json:
-        rows = [] if table is None else table.to_dict("records")
-        rows = [{key: None if one in (inf, -inf) or one != one else one for key, one in row.items()} for row in rows]
         of = {"scheduler": mechanism.name, "source": mechanism.source}
-        keys = {} if preemptions is None else {"preemption": preemptions.to_dict("records"), "circle": circle}
-        if submit is not None:
-            keys["submit"] = [{"workload": name, **how._asdict()} for name, how in asked.items()]
-        show_json("fairopt.queues/1", {**of, "queues": rows, **keys, "notes": notes})
+        show_json("fairopt.queues/1", {**of, **found.described(), "notes": notes})
     else:
-        for name, how in asked.items():
-            say(f"{name} {how.words}")
-        if table is not None:
-            _show(mechanism, table)
-        if preemptions is not None:
-            _show_preemptions(preemptions, circle, fair)
+        found.show(mechanism)
         say_notes(notes)
-    if not all(how.starts in ("now", "preempting") for how in asked.values()):
+    if not all(how.starts in ("now", "preempting") for how in found.asked.values()):
         raise typer.Exit(FAILED_CHECK)
+
+
+@dataclass
+class _Found:
+    """What there is to show: the table of queues, what waiting workloads preempt, and whether submitted ones start."""
+
+    table: pd.DataFrame | None = None
+    preemptions: pd.DataFrame | None = None
+    circle: list[str] = field(default_factory=list)
+    asked: dict[str, WouldStart] = field(default_factory=dict)
+
+    def of_kueue(self, mechanism: schedulers.Kueue, tree: QueueTree, inside: InQueues) -> list[str]:
+        """Find it for Kueue; notes are returned."""
+        notes, never = Notes(), never_start(tree, inside.waits)
+        notes.add(
+            "{workload} that can never start {was} left out", *(f"{one.name}: {first_of(why)}" for one, why in never)
+        )
+        gone = {one.name for one, _ in never}
+        could = [one for one in inside.waits if one.name not in gone]
+        if could:
+            self.preemptions = mechanism.preemptions(tree, could, inside.runs).reset_index()
+            ring = mechanism.circle(tree, could, inside.runs)
+            self.circle = [_sentence(cycle, [*inside.runs, *could]) for cycle in ring]
+        if not mechanism.strategies:
+            notes.say("without fair sharing Kueue divides nothing beyond quotas: what is free goes to who comes first")
+            return notes.sentences()
+        if inside.submitted or inside.never:  # else each queue asks for more than there is
+            tree = with_work(tree, inside.runs, could, lambda one: gives(mechanism, one))
+        self.table, more = schedulers.beside(mechanism, tree)
+        whole, why = in_whole_gangs(mechanism, tree, self.table, [*inside.runs, *could])
+        self.table = self.table if whole is None else self.table.assign(whole=whole)
+        return [*notes.sentences(), *more, *why]
+
+    def described(self) -> dict[str, Any]:
+        """The same as data."""
+        rows = [] if self.table is None else self.table.to_dict("records")
+        rows = [{key: None if one in (inf, -inf) or one != one else one for key, one in row.items()} for row in rows]
+        keys: dict[str, Any] = {"queues": rows}
+        if self.preemptions is not None:
+            keys |= {"preemption": self.preemptions.to_dict("records"), "circle": self.circle}
+        if self.asked:
+            asked = {name: how._asdict() for name, how in self.asked.items()}
+            known = {name: how | {key: dict(how[key]) for key in ("uses", "borrows")} for name, how in asked.items()}
+            keys["submit"] = [{"workload": name, **how} for name, how in known.items()]
+        return keys
+
+    def show(self, mechanism: Deployed) -> None:
+        """Print it."""
+        for name, how in self.asked.items():
+            say(f"{name} {how.words}")
+        if self.table is not None:
+            _show(mechanism, self.table)
+        if self.preemptions is not None:
+            _show_preemptions(self.preemptions, self.circle, bool(getattr(mechanism, "strategies", ())))
 
 
 def _show(mechanism: Deployed, table: pd.DataFrame) -> None:
@@ -188,8 +223,12 @@ def _show(mechanism: Deployed, table: pd.DataFrame) -> None:
         asks = [f"{amount:,.6g}" if of else "all" for amount, of in zip(table["asks"], known, strict=True)]
         columns += [Column("asks", asks), Column("holds", [f"{amount:,.6g}" for amount in table["holds"]])]
     columns += [Column("gives", gives), Column("fair", fair), Column("difference", difference)]
+    if "whole" in table:
+        columns.append(Column("whole", [f"{amount:,.6g}" for amount in table["whole"]]))
     shown = Table(f"Queues by {mechanism.name}", Column("queue", table["queue"].tolist(), right=False), [columns])
     console_for().print(shown)
     say(f"{mechanism.name}: {mechanism.source}; fair: leximin beyond guarantees, certified.")
+    if "whole" in table:
+        say("whole: fair where pods that start together run all or not at all; of equal ones the last waits.")
     for line in standing(table):
         say(line)

@@ -31,7 +31,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.io import write_whole
 from fairopt.policies import accepted
 from fairopt.report import check_output
-from fairopt.runtime import begin
+from fairopt.runtime import begin, first_of
 from fairopt_clusters.quotas import owed
 from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import InputQueues, read_queues
@@ -56,6 +56,7 @@ ENDINGS = {  # the first format of an ending is the default for teams that are n
     "slurm": (".sh",),
     "kueue": (".sh", ".yaml", ".yml"),
 }
+STOPS = 5  # the exit code of quotas that would stop what could start
 QUOTAS = """Write what teams are owed as settings of the cluster, which do not depend on who asks for what now.
 
 What is written never idles what could be used, but for ResourceQuotas, which cap a namespace whatever others leave: \
@@ -95,6 +96,9 @@ snapshots as INPUT is one, or give a .csv as for fairopt simulate, whose users a
 
 \b
   fairopt quotas now/ --format kueue --replay weeks/
+
+Pods that start together or not at all, as in Kueue: where some could start before, and could not with these quotas, \
+nothing is written, and the exit code is 5; --anyway writes it.
 
 --diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is \
 4 if a quota or a setting changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json \
@@ -144,6 +148,9 @@ def quotas(
     api_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Of new ClusterQueues: v1beta2 or v1beta1.")
     ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Write them though pods that could start together then cannot.")
+    ] = False,
     caps: Annotated[
         bool, typer.Option("--caps", help="Limits of this moment: what is fair now, for those who ask now.")
     ] = False,
@@ -218,6 +225,12 @@ def quotas(
         changes = replace(changes, notes=(*changes.notes, unknown))
     trial = None if replay is None else made.replay(replay, resumes=resumes)
     text_alone = format is not None and not (out or diff or as_json or trial)
+    refused = bool(made.stopped) and not anyway
+    if refused:
+        why = f"what starts whole, and could start before, could not: {first_of(made.stopped)}"
+        say_notes([f"not written, as {why}; --anyway writes it"])
+        if text_alone or not (diff or as_json):
+            raise typer.Exit(STOPS)
     if as_json:
         show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes, trial))
     elif text_alone:
@@ -240,9 +253,11 @@ def quotas(
             console_for().print(trial_table(trial))
             for line in (*trial.sentences, *trial.notes):
                 say(line)
-    if out is not None:
+    if out is not None and not refused:
         write_whole(out, made.text(PATCHES if (target, out.suffix.lower()) == ("kueue", ".sh") else None))
         written(out)
+    if refused:
+        raise typer.Exit(STOPS)
     if changes is not None and (made.changed or any(row.is_change for row in changes.rows)):
         raise typer.Exit(FAILED_CHECK)
 

@@ -17,7 +17,7 @@ from fairopt_clusters.quotas.changes import changes_of
 from fairopt_clusters.quotas.cluster_queues import InputQueues, new_queues
 from fairopt_clusters.quotas.gangs import Gang
 from fairopt_clusters.quotas.gpu_types import GpuTypes
-from fairopt_clusters.quotas.quota import Quota, step_of, steps_in_words, to_csv
+from fairopt_clusters.quotas.quota import Quota, same_unit, step_of, steps_in_words, to_csv
 from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, QuotaChanges, Quotas, QuotaSource, described
 from fairopt_clusters.quotas.teams import Counted, Teams, idled, limits_in_all, of_all, once
 from fairopt_clusters.quotas.work import Work
@@ -130,14 +130,17 @@ class Amounts:
     def quotas(self, source: QuotaSource) -> Quotas:
         """The quotas with their text, which contains the notes as comments."""
         rows, notes = self._rows()
-        notes = [*self.teams.whole.notes, *self._too_large(rows), *notes]
+        stopped, never = self._too_large(rows)
+        what = "started whole or not at all, and too large for the new quotas of their teams"
+        large = [f"{what}: {first_of(stopped)}"] * bool(stopped)
+        large += [f"{what}, as for all that there was before: {first_of(never)}"] * bool(never)
+        notes = [*self.teams.whole.notes, *large, *notes]
         idle = self._idle(rows) if self.is_cap else []
         first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
         notes = [*first, *notes]
         text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
-        return Quotas(
-            tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text, first=tuple(first)
-        )
+        made = Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
+        return replace(made, first=tuple(first), stopped=tuple(stopped))
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
@@ -222,8 +225,25 @@ class Amounts:
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
 
-    def _too_large(self, rows: Sequence[Quota]) -> list[str]:
-        """Gangs that wait and that the quotas of their teams can never admit, with what they need."""
+    def _could_start(self, gang: Gang) -> bool:
+        """Whether a gang could start before: within the limits that there are, on servers that are empty."""
+        there = {name: {"": amount} for name, amount in self.teams.there(None).items()}
+        limits = dict[str, dict[str, float]]()
+        for one in self._limits_now or ():
+            if one.team == gang.team and not one.flavor and (name := matching(one.resource, there)):
+                limits[name] = {"": same_unit(one, self.teams.unit.get(name, ""))}
+        return not any(_shortfall(gang, of, self.teams.unit) for of in (there, limits))
+
+    @property
+    def _limits_now(self) -> Sequence[Quota] | None:
+        """The limits that there are, None if that is not known."""
+        return None
+
+    def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
+        """Gangs that wait and that the quotas of their teams can never admit, with what they need.
+
+        Those that could start before, and the others.
+        """
         of_team: dict[str, dict[str, dict[str, float]]] = {}
         in_all = {(row.team, row.resource) for row in rows if not row.flavor}
         for row in rows:
@@ -231,9 +251,9 @@ class Amounts:
                 of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
                 of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
         units = {row.resource: row.unit for row in rows}
-        short = [text for gang in self.given.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
-        what = "too large for the new quotas of their teams, and started whole or not at all"
-        return [f"{what}: {first_of(short)}"] if short else []
+        short = [(gang, _shortfall(gang, of_team.get(gang.team, {}), units)) for gang in self.given.gangs]
+        could = {text: self._could_start(gang) for gang, text in short if text}
+        return [text for text in could if could[text]], [text for text in could if not could[text]]
 
 
 class NewQueues(Amounts):

@@ -185,6 +185,9 @@ class Quotas:
         For ``kueue`` without ``caps``, what queues of the input then get beside what is fair.
     first : tuple of str
         The notes to read first: what limits idle now, and what to do.
+    stopped : tuple of str
+        Pods that start together or not at all, which could start before, and could not with these quotas. They are a
+        reason not to apply them.
 
     Examples
     --------
@@ -211,6 +214,7 @@ class Quotas:
     changed: tuple[str, ...] = ()
     expected: tuple[Expected, ...] = ()
     first: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
 
     def text(self, format: str | None = None) -> str:
         """The quotas as text.

@@ -9,6 +9,8 @@ feasibility only. Each names the file and the commit that its formulas are from.
 * `hdrf`: hierarchical DRF as one of them computes it.
 * `slurm`: Slurm's factors, and what Fair Tree steers to.
 * `kueue`: Kueue's dominant resource share, and whom it preempts. `cohorts`: what nodes of its tree have, lend and use.
+* `start`: whether a workload could start, in which flavors. `whole`: what is fair where workloads start whole.
+* `in_order`: what queues ask for of flavors in order. `classical`: whom Kueue preempts without fair sharing.
 * `preemption`: its rules of preemption, and the search for whom to preempt. `smallest`: the fewest that would do.
 * `course`: workloads over time under Kueue.
 * `replay`: its cycles of admission and preemption one after the other.

@@ -41,9 +41,7 @@ def victims(
     ahead, others = _of_others(nodes, incoming, workloads, needed)
     rule = policy(preemptor, WITHIN)
     own = [
-        _Candidate(j, None, True)
-        for j, one in _that_use(workloads, preemptor, needed)
-        if permits(rule, incoming, one)
+        _Candidate(j, None, True) for j, one in _that_use(workloads, preemptor, needed) if permits(rule, incoming, one)
     ]
     rank = {j: place for place, j in enumerate(turns(workloads, incoming.queue))}
     order = [one for of in (ahead, others, own) for one in sorted(of, key=lambda one: rank[one.row])]
@@ -57,8 +55,7 @@ def victims(
 
         def fits(borrows: bool = borrows) -> bool:
             within = all(
-                preemptor.used.get(cell, 0) + amount <= preemptor.own(cell)
-                for cell, amount in request.items()
+                preemptor.used.get(cell, 0) + amount <= preemptor.own(cell) for cell, amount in request.items()
             )
             return (borrows or within) and preemptor.fits(request)
 

@@ -64,9 +64,9 @@ def beside(scheduler: Deployed, tree: QueueTree) -> tuple[pd.DataFrame, list[str
             notes.say(f"{name}: no certified answer: {error}")
             fair = {}
         for one in given.leaves:
-            amounts = gives[name][one.name], fair.get(one.name, math.nan)
-            amounts += amounts[0] - amounts[1], asked[one.name][name], float(one.used.get(name, 0.0))
-            rows.append((one.name, name, *amounts))
+            gets, due = gives[name][one.name], fair.get(one.name, math.nan)
+            held = float(one.used.get(name, 0.0))
+            rows.append((one.name, name, gets, due, gets - due, asked[one.name][name], held))
     columns = ["queue", "resource", "gives", "fair", "difference", "asks", "holds"]
     return pandas().DataFrame(rows, columns=columns), notes.sentences()
 
@@ -107,7 +107,7 @@ def _fair(scheduler: Deployed, given: QueueTree, tree: QueueTree, name: str, not
     asked, usable = request_of(tree), usable_of(tree)
     leaves = [queue for queue in tree.leaves if asked[queue.name][name] > 0]
     if not leaves:
-        return {}
+        return dict.fromkeys((queue.name for queue in tree.leaves), 0.0)
     paths = [[*reversed(tree.above(queue.name)), queue.name] for queue in leaves]
     teams: dict[str, Any] = {
         f"level{k}": [path[k] if k < len(path) else None for path in paths] for k in reversed(range(tree.levels))

@@ -35,9 +35,7 @@ class _Asking:
 def with_work(
     tree: QueueTree, running: Sequence[Workload], waiting: Sequence[Workload], divide: Callable[[QueueTree], Given]
 ) -> QueueTree:
-    """The tree whose queues hold what runs in them, and ask for what runs or waits; as it is without any."""
-    if not (running or waiting):
-        return tree
+    """The tree whose queues hold what runs in them, and ask for what runs or waits."""
     used = {one.name: dict[str, float]() for one in tree.queues}
     for one in running:
         for cell, amount in one.uses.items():

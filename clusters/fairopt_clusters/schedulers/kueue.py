@@ -13,10 +13,10 @@ from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.runtime import pandas
 from fairopt_clusters.read.queues.cohorts import Together
 from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
+from fairopt_clusters.schedulers import classical
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, request_of, resources_of
 from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, exactly, nodes_of
 from fairopt_clusters.schedulers.filling import by_weight
-from fairopt_clusters.schedulers import classical
 from fairopt_clusters.schedulers.preemption import STRATEGIES, victims
 from fairopt_clusters.schedulers.replay import Cycle, Replay, admissions
 from fairopt_clusters.schedulers.smallest import by_rules
@@ -206,7 +206,10 @@ class Kueue(Deployed):
         return pandas().DataFrame(rows, columns=columns).set_index("workload")
 
     def would_start(
-        self, tree: QueueTree, workload: Workload | tuple[str, Amounts], running: Iterable[Workload | tuple[str, Amounts]]
+        self,
+        tree: QueueTree,
+        workload: Workload | tuple[str, Amounts],
+        running: Iterable[Workload | tuple[str, Amounts]],
     ) -> WouldStart:
         """Whether a workload would start if it came next, in which flavors, by borrowing or preempting whom.
 
@@ -385,7 +388,7 @@ class Kueue(Deployed):
         for one in deepest_first(tree):
             node = nodes[one.name]
             kept[one.name] = {
-                cell: sum(min(child.local(cell), wants[cell][child.name]) + kept[child.name][cell] for child in node.children)
+                cell: sum(min(of.local(cell), wants[cell][of.name]) + kept[of.name][cell] for of in node.children)
                 for cell in wants
             }
             owed = {cell: amount + kept[one.name].get(cell, 0) for cell, amount in node.quota.items()}

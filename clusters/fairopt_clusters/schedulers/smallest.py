@@ -28,9 +28,7 @@ def by_rules(
         one = workloads[j]
         kinds.setdefault((one.queue, one.priority, *sorted(one.uses.items())), []).append(j)
     alike, ordering = [*kinds.values()], Ordering(nodes, preemptor, {}, ())
-    within = all(
-        preemptor.used.get(name, 0) + incoming.uses[name] <= preemptor.quota.get(name, 0) for name in needed
-    )
+    within = all(preemptor.used.get(name, 0) + incoming.uses[name] <= preemptor.quota.get(name, 0) for name in needed)
 
     def allows(node: Node) -> Callable[[Workload], bool]:
         """Which workloads of a queue may be preempted as shares are now."""

@@ -35,13 +35,17 @@ class Need(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How a workload could start now: what it uses, what that takes at worst, and the rows that it preempts."""
+    """How a workload could start now: what it uses, what that takes at worst, and the rows that it preempts.
+
+    It lacks what is ``needed``, leaves out so many pods ``fewer``, and would go on with the flavors of ``next``.
+    """
 
     uses: Amounts
     need: Need
     victims: tuple[int, ...] = ()
     needed: frozenset[str] = frozenset()
     fewer: int = 0
+    next: tuple[int, ...] = ()
 
     @property
     def now(self) -> bool:
@@ -86,30 +90,26 @@ def start(
     workload can do without are left out, as few as possible.
     """
     tried, seen = (0,) * len(parts_of(incoming)), set[tuple[int, ...]]()
-    first: Start | None = None
-    most = max((part.spare for part in incoming.parts), default=0)
+    most, best = max((part.spare for part in incoming.parts), default=0), Start(incoming.uses, Need(NO_FIT))
     while tried not in seen:
         seen.add(tried)
-        made = dict[int, Start]()
+        made, begin = dict[int, Start](), tried
 
-        def works(fewer: int, tried: tuple[int, ...] = tried, made: dict[int, Start] = made) -> bool:
+        def works(fewer: int, made: dict[int, Start] = made, begin: tuple[int, ...] = begin) -> bool:
             parts = [_without(part, fewer, most) for part in parts_of(incoming)]
-            found, nexts[fewer] = _assigned(nodes, incoming, parts, tried, runs, victims, fair)
-            rows = ()
+            found = _assigned(nodes, incoming, parts, begin, runs, victims, fair)
             if NO_FIT < found.need.kind < FITS:
-                whole = incoming._replace(uses=found.uses)
-                rows = tuple(victims(whole, runs, found.needed))
-            made[fewer] = found._replace(victims=rows, fewer=fewer)
-            return found.now or bool(rows)
+                gone = victims(incoming._replace(uses=found.uses), runs, found.needed)
+                found = found._replace(victims=tuple(gone))
+            made[fewer] = found._replace(fewer=fewer)
+            return found.now or bool(found.victims)
 
-        nexts = dict[int, tuple[int, ...]]()
         fewer = 0 if works(0) or not most else bisect_left(range(most + 1), True, key=works)
-        if fewer <= most and fewer in made and (made[fewer].now or made[fewer].victims):
+        if fewer in made and (made[fewer].now or made[fewer].victims):
             return made[fewer]
-        first = made[0] if first is None or made[0].need.kind > first.need.kind else first
-        tried = nexts[0]
-    assert first is not None
-    return first
+        best = max(best, made[0], key=lambda one: one.need.kind)
+        tried = made[0].next
+    return best
 
 
 def could_start(nodes: Mapping[str, Node], one: Workload) -> bool:
@@ -122,19 +122,20 @@ def missing(node: Node, incoming: Workload) -> tuple[bool, list[str]]:
 
     Of each part, in each of its flavors.
     """
-    out, ever = list[str](), True
+    out, ever, before = dict[str, None](), True, dict[str, float]()
     for part in parts_of(incoming):
-        could = False
+        could, least = False, dict[str, float]()
         for way in part.ways:
-            least = {cell: amount * (part.pods - part.spare) / part.pods for cell, amount in way.items()}
+            least = {k: before.get(k, 0) + amount * (part.pods - part.spare) / part.pods for k, amount in way.items()}
             could |= all(amount <= node.potential(cell) for cell, amount in least.items())
             for cell, amount in least.items():
                 if amount > (free := max(0, node.available(cell))):
-                    most = min(node.potential(cell), 1e60)
+                    most = float(min(node.potential(cell), 1e60))
                     words = f"asks for {float(amount):,.6g} {named(cell)}, of which {float(free):,.6g} are free"
-                    out.append(words + f" and {node.name} may have {float(most):,.6g}")
+                    out[words + f" and {node.name} may have {most:,.6g}"] = None
+        before |= least if len(part.ways) == 1 else {}
         ever &= could
-    return ever, out
+    return ever, [*out]
 
 
 def named(cell: str) -> str:
@@ -146,6 +147,11 @@ def named(cell: str) -> str:
 def parts_of(one: Workload) -> tuple[Part, ...]:
     """The parts of a workload: of one without any what it uses, in no other flavor."""
     return one.parts or (Part((one.uses,)),)
+
+
+def least_of(one: Workload) -> int:
+    """How many pods of a workload start together at least."""
+    return max((part.pods - part.spare for part in one.parts), default=1)
 
 
 def _without(part: Part, fewer: int, most: int) -> Part:
@@ -165,8 +171,8 @@ def _assigned(
     runs: Sequence[Workload],
     victims: Victims,
     fair: bool,
-) -> tuple[Start, tuple[int, ...]]:
-    """What a workload would use if flavors are tried from some on, and those from which to go on."""
+) -> Start:
+    """What a workload would use if flavors are tried from some on."""
     node, uses, worst = nodes[incoming.queue], dict[str, float](), Need(FITS)
     needed, ends = set[str](), list[int]()
     borrows_last = node.rules.get(PREFERENCE) == BORROWS_LAST
@@ -186,13 +192,14 @@ def _assigned(
                 end = k + 1
                 break
         if best.kind == NO_FIT:
-            return Start(incoming.uses, best), (0,) * len(parts)
+            return Start(incoming.uses, best, next=(0,) * len(parts))
         for cell, amount in chosen.items():
             uses[cell] = uses.get(cell, 0) + amount
         needed |= {cell for cell, one in best_of.items() if one.kind < FITS}
-        worst = Need(*(pick(both) for pick, both in zip((min, max), zip(worst, *best_of.values()))))
+        both = [worst, *best_of.values()]
+        worst = Need(min(one.kind for one in both), max(one.level for one in both))
         ends.append(end if end < len(part.ways) else 0)
-    return Start(uses, worst, needed=frozenset(needed)), tuple(ends)
+    return Start(uses, worst, needed=frozenset(needed), next=tuple(ends))
 
 
 def _need(

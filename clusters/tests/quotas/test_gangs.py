@@ -63,12 +63,14 @@ def cluster(*workloads, flavors=("a",), nodes=4, quota=0):
 
 
 def notes(document, *words, target="kueue"):
-    result = CliRunner().invoke(app, ["quotas", "-", "--caps", "--format", target, *words], input=json.dumps(document))
+    result = CliRunner().invoke(
+        app, ["quotas", "-", "--caps", "--anyway", "--format", target, *words], input=json.dumps(document)
+    )
     assert result.exit_code == 0, result.output
     return [line.removeprefix("note: ") for line in result.stderr.splitlines() if "started whole" in line]
 
 
-WHAT = "too large for the new quotas of their teams, and started whole or not at all: "
+WHAT = "started whole or not at all, and too large for the new quotas of their teams: "
 SINGLE = workload("y", "many", (1, 1, {}))
 
 

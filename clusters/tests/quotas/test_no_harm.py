@@ -7,7 +7,7 @@ from pathlib import Path
 import fairopt_clusters as fc
 import pytest
 import yaml
-from fairopt_clusters.read.queues.tree import Queue, QueueTree, Workload
+from fairopt_clusters.read.queues.tree import Part, Queue, QueueTree, Workload
 from fairopt_clusters.schedulers.course import Timed, course_of, entitlements, settled
 from typer.testing import CliRunner
 
@@ -220,7 +220,7 @@ def test_the_first_flavor_that_fits_is_taken_and_else_the_first_where_others_giv
     ways = lambda n: tuple({f"{of}:gpu": float(n)} for of in ("od", "spot"))  # noqa: E731
 
     def one(queue, n, at):
-        return Timed(Workload(queue, ways(n)[0], 0, at, f"{queue}{at}"), at, 9.0, ways(n))
+        return Timed(Workload(queue, ways(n)[0], 0, at, f"{queue}{at}", (Part(ways(n)),)), at, 9.0)
 
     assert settled(two, [], [one("b", 3, 0.0), one("b", 3, 1.0)]) == {"b": {"gpu": 6.0}}
     assert settled(two, [Workload("b", {"od:gpu": 3.0})], [one("a", 4, 2.0)]) == {"b": {"gpu": 3.0}, "a": {"gpu": 4.0}}

@@ -65,7 +65,7 @@ def test_cases_of_kueue(row: dict[str, Any], monkeypatch: pytest.MonkeyPatch) ->
     for name, used in row.get("used", {}).items():
         nodes[name].add(amounts(used))
     incoming = Workload(queue, {}, parts=parts)
-    got, _ = start._assigned(nodes, incoming, parts, (0,) * len(parts), [], lambda *_: [], fair)
+    got = start._assigned(nodes, incoming, parts, (0,) * len(parts), [], lambda *_: [], fair)
     assert MODES.get(got.need.kind, "Preempt") == row["mode"]
     if "uses" in row and row["mode"] != "NoFit":
         assert {cell: amount for cell, amount in got.uses.items() if amount} == pytest.approx(amounts(row["uses"]))

@@ -8,6 +8,7 @@
   `additions`: what Kubernetes adds to pods when they are made, devices that they claim, and namespaces at their
   ResourceQuotas, whose further pods are in no list.
 * `gpus`: slices that servers offer as ``nvidia.com/gpu``, and parts of GPUs by annotations of the KAI Scheduler.
-* `capacity`: servers of a cluster without nodes. `topology`: sets of pods that must lie together. `transformations`: what Kueue makes of requests.
+* `capacity`: servers of a cluster without nodes. `transformations`: what Kueue makes of requests.
+* `topology`: sets of pods that must lie together.
 * `unread`: notes on objects and annotations of other schedulers.
 """

@@ -253,7 +253,8 @@ def _arguments(
         if capacity is not None or not kueue.cluster_queues:
             note_missing(servers, requested if resources is None else requested & {*resources}, notes)
             pods, kueue = without_rules(pods, kueue, notes)
-    never = {name: fits_nowhere(one, servers, kueue.flavors) for name, one in kueue.workloads.items() if not one.admitted}
+    waits = {name: one for name, one in kueue.workloads.items() if not one.admitted}
+    never = {name: fits_nowhere(one, servers, kueue.flavors) for name, one in waits.items()}
     what = "{workload} that can never start {was} left out"
     notes.add(what, *(f"{name}: {why}" for name, why in never.items() if why))
     kept_workloads = {name: one for name, one in kueue.workloads.items() if not never.get(name)}

@@ -38,7 +38,7 @@ def tree_of(objects: Iterable[tuple[Mapping[str, Any], str]]) -> QueueTree | Non
     named = list[Queue]()
     for item, place in objects:
         model = _MODELS.get(str(item.get("kind")))
-        if model is not None and str(item.get("apiVersion") or "").partition("/")[0] == GROUP:
+        if model is not None and str(item.get("apiVersion") or GROUP).partition("/")[0] == GROUP:
             named.append(_queue_of(checked(model, item, place), place))
     if not named:
         return None

@@ -41,24 +41,24 @@ def in_whole_gangs(
         uses = one.uses if not one.parts else start(nodes, one, (), lambda *_: []).uses
         pods = max((part.pods for part in one.parts), default=1)
         least = least_of(one)
-        if all(total.get(cell) for cell, amount in uses.items() if amount):
+        if any(uses.values()) and all(total.get(cell) for cell, amount in uses.items() if amount):
             each = tuple(sorted((cell, float(amount) / pods) for cell, amount in uses.items() if amount))
             smallest, number = kinds.get((one.queue, each), (least, 0))
             kinds[one.queue, each] = min(least, smallest), number + pods
-    if all(least <= 1 for least, _ in kinds.values()):
+    if all(first <= 1 for first, _ in kinds.values()) or table["fair"].isna().any():
         return None, []
     cells, users = [*total], [f"{queue} {k}" for k, (queue, _) in enumerate(kinds, 1)]
     of_queue = {queue: [j for j, (of, _) in enumerate(kinds) if of == queue] for queue, _ in kinds}
-    rows, parts = table.to_dict("records"), dict[str, float]()
+    rows, parts = table.to_dict("records"), dict[tuple[str, str], float]()  # of what queues ask for, what is fair
     for row in rows:
-        parts[row["queue"]] = max(parts.get(row["queue"], 0.0), row["fair"] / total[row["resource"]])
+        parts[row["queue"], row["resource"]] = min(1.0, row["fair"] / row["asks"]) if row["asks"] else 0.0
     demands = np.array([[dict(each).get(cell, 0.0) for cell in cells] for _, each in kinds])
-    starting, number = (np.array([of[k] for of in kinds.values()], dtype=float) for k in (0, 1))
+    starting, numbers = (np.array([of[k] for of in kinds.values()], dtype=float) for k in (0, 1))
     share = (demands / [total[cell] for cell in cells]).max(axis=1)  # of a pod
-    asks = {queue: sum(share[j] * number[j] for j in rows) for queue, rows in of_queue.items()}
-    fair = np.array([max(parts.get(queue, 0.0), _SMALL) / asks[queue] for queue, _ in kinds]) * share * number
+    due = [min(parts[queue, cell] for cell, _ in each) for queue, each in kinds]
+    fair = np.maximum(due, _SMALL) * share * numbers
     fair = np.array([float(f"{one:.9g}") for one in fair])  # so that ties do not depend on rounding
-    most = np.minimum(number, np.maximum(starting, fair / share))  # of which all that is fair counts
+    most = np.minimum(numbers, np.maximum(starting, fair / share))  # of which all that is fair counts
     limits = [
         {"name": f"{cell} {k}", "resource": cell, "amount": amount, "of": of}
         for cell in cells
@@ -74,7 +74,7 @@ def in_whole_gangs(
         rule = [MinTasks(starts, or_zero=True)]
         runs = Policy(Total(Tasks()), rule).allocate(chosen, time_limit=SECONDS).tasks > _SMALL * fair
         at_least = np.where(runs & (starting > 1), starting, 0.0)
-        rest = Instance(demands, capacities, task_limits=np.where(runs, number, 0.0), weights=fair, **options)
+        rest = Instance(demands, capacities, task_limits=np.where(runs, numbers, 0.0), weights=fair, **options)
         tasks = Policy(Leximin(), [MinTasks(at_least)]).allocate(rest, time_limit=SECONDS).tasks
     except FairoptError as error:
         return None, [f"no certified answer in whole workloads: {str(error).partition('. ')[0]}"]

@@ -255,6 +255,7 @@ kind: ClusterQueue
 metadata: {name: %s}
 spec:
   cohortName: loop
+  namespaceSelector: {}
   preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any, borrowWithinCohort: {policy: Never}}
   resourceGroups: [{coveredResources: [cpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: 10}]}]}]
 ---
@@ -299,16 +300,20 @@ def test_preemption_in_the_terminal(tmp_path: Path) -> None:
         copy = tmp_path / name
         copy.write_text(file.read_text())
         assert CliRunner().invoke(app, ["queues", str(copy), "--scheduler", "kueue"]).output == shown.output
-    assert shown.exit_code == 0 and "Preemption" in words and "1 workload that waits for one of several" in words
+    assert shown.exit_code == 0 and "Preemption" in words and "1 workload that can never start was left out" in words
+    assert "no flavor of a for its nvidia.com/gpu" in words and "in no queue that is there" in words
     assert "for ever: ns/borrower is admitted; ns/borrower is preempted for ns/incoming" in words
     found = CliRunner().invoke(app, ["queues", str(file), "--scheduler", "kueue", "--json"])
     data = json.loads(found.stdout)
     assert data["preemption"] == [
         {
-            "workload": "ns/incoming", "queue": "a", "fits": False, "victims": ["ns/borrower"],
-            "fewest": ["ns/borrower", "ns/base"],
+            "workload": "ns/incoming", "queue": "a", "fits": False, "flavors": [], "borrows": 1,
+            "victims": ["ns/borrower"], "fewest": ["ns/borrower", "ns/base"],
         },
-        {"workload": "ns/small", "queue": "a", "fits": True, "victims": [], "fewest": []},
+        {
+            "workload": "ns/small", "queue": "a", "fits": True, "flavors": [], "borrows": 0, "victims": [],
+            "fewest": [],
+        },
     ]  # fmt: skip
     assert data["circle"] == ["ns/borrower is admitted", "ns/borrower is preempted for ns/incoming"]
 

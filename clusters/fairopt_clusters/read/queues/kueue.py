@@ -125,13 +125,19 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> InQueues:
     for one in Queues(found, {}, Notes(), in_units).tasks(pods):
         if one.queue is not None and (one.is_held or not one.stop):
             groups.setdefault((one.workload or one.name, one.is_held), []).append(one)
+        elif one.workload and found.cluster_queues:
+            why = "in a stopped queue" if one.stop else "in no queue that is there"
+            notes.add(f"{{workload}} {why} {{was}} left out", one.workload)
     out, plain, never = list[Submitted](), is_plain(found), dict[str, str]()
     nodes = read_nodes(objects, name, mixed=True)
     for (of, runs), tasks in groups.items():
         queue, known = str(tasks[0].queue), found.workloads.get(of)
         known = None if known is not None and known.least == 1 else known  # its pods start one by one
-        if not runs and (found.excludes(queue, tasks[0].namespace) or (of, True) in groups):
-            continue  # of a queue that does not select it, or pods of what runs
+        if not runs and found.excludes(queue, tasks[0].namespace):
+            notes.add("{workload} in a namespace that its queue does not select {was} left out", of)
+            continue
+        if not runs and known is not None and (of, True) in groups:
+            continue  # pods of what runs
         parts = tuple(parts_in(sets_of(tasks, known), found, queue, plain, known if runs else None))
         missing = next((name for name, part in parts if not part.ways), None)
         why = "" if runs or known is None else fits_nowhere(known, nodes, found.flavors)

@@ -70,7 +70,7 @@ def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
         parts, barred = list[dict[str, float]](), list[frozenset[str]]()
         for of in one.pod_sets:
             spec = of.template.spec
-            needs = {name: amount * of.count for name, amount in spec.request.items()}
+            needs = {name: amount * of.least for name, amount in spec.request.items()}
             parts.append({name: quota_of("", name, "", amount).amount for name, amount in needs.items()})
             selected = spec.nodeSelector
             barred.append(

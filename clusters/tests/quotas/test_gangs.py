@@ -149,3 +149,54 @@ def test_jobs_on_several_servers_that_their_limit_can_never_admit_are_named():
     assert notes(cluster_of(job("x", 2, 16)), target="slurm") == []
     (gang,) = read_gangs(cluster_of(job("x", 4, 32), job("x", 4, 32, "RUNNING", nodes="n[0-3]")))
     assert (gang.team, gang.units) == ("x", {"cpu": 32, "memory": 32, "gpu": 32})
+
+
+def refused(document, *words, target="kueue"):
+    found = CliRunner().invoke(app, ["quotas", "-", "--format", target, *words], input=json.dumps(document))
+    return found.exit_code, found.stdout, found.stderr
+
+
+def test_quotas_that_would_stop_what_could_start_are_refused_with_a_code_of_their_own(tmp_path):
+    """Two gangs of 64 GPUs take turns in a cohort of 64: limits of 32, which are fair, would stop both."""
+    document = cluster(workload("x", "gx", (8, 8, {})), workload("y", "gy", (8, 8, {})), nodes=8)
+    for item in document["items"]:
+        item["apiVersion"] = "kueue.x-k8s.io/v1beta2" if item["kind"] != "Node" else "v1"
+    code, out, err = refused(document)
+    assert code == 0 and "borrowingLimit" not in out  # what is written by default limits nobody
+    file = tmp_path / "quotas.yaml"
+    for words in (["--caps"], ["--caps", "--out", file], ["--caps", "--diff", "--out", file], ["--caps", "--json"]):
+        code, out, err = refused(document, *map(str, words))
+        assert code == 5 and not file.exists()
+        assert "could start before, could not: x/gx of x" in err and "--anyway writes it" in err
+    code, out, _ = refused(document, "--caps", "--anyway", "--out", str(file))
+    assert code == 0 and "borrowingLimit" in file.read_text()
+
+
+def test_what_could_not_start_before_either_is_a_note_and_stops_nobody():
+    """A gang of 72 GPUs in a cohort of 64, or one whose pods have no flavor."""
+    pinned = {"nodeSelector": {"kind": "z"}}
+    for one in (workload("x", "huge", (9, 8, {})), workload("x", "lost", (2, 8, pinned))):
+        document = cluster(one, *many("y", 40), nodes=8)
+        code, out, _ = refused(document, "--caps")
+        assert code == 0 and "items:" in out
+    huge = cluster(workload("x", "huge", (9, 8, {})), *many("y", 40), nodes=8)
+    assert "as for all that there was before: x/huge of x needs 72" in " ".join(refused(huge, "--caps")[2].split())
+
+
+def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
+    servers = [{"name": f"n{k}", "cpus": 64, "real_memory": 262144, "gres": "gpu:a100:8"} for k in range(4)]
+    jobs = [job("x", 4, 32), *(job("y", 1, 1) for _ in range(32))]
+    document = {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate(jobs, start=7)]}
+    code, out, err = refused(document, target="slurm")
+    assert code == 5 and not out and "7 of x needs 32" in err
+    assert refused(document, "--anyway", target="slurm")[0] == 0
+    assert refused({**document, "nodes": servers[:3]}, target="slurm")[0] == 0  # which has no place anyway
+
+
+def test_fewer_pods_that_will_do_are_what_starts_together():
+    one = workload("x", "elastic", (4, 8, {}))
+    one["spec"]["podSets"][0]["minCount"] = 1
+    assert read_gangs(cluster(one)) == []
+    one["spec"]["podSets"][0]["minCount"] = 2
+    (gang,) = read_gangs(cluster(one))
+    assert gang.units == {"cpu": 16, GPU: 16}

@@ -41,6 +41,7 @@ SCHEDULERS: dict[str, Deployed] = {
     "volcano-capacity": CAPACITY,
     "yunikorn": schedulers.YuniKorn(),
 }
+MOST_IN_CIRCLES = 300  # workloads, each of which arrives in a replay of its own
 OF_VOLCANO = "not modelled of Volcano: its enqueue, which holds back groups of pods, and its reclaim and preempt"
 QUEUES = """Show what a scheduler's own arithmetic gives its queues, beside leximin beyond guarantees, certified.
 
@@ -178,7 +179,17 @@ class _Found:
         gone = {one.name for one, _ in never}
         could = [one for one in inside.waits if one.name not in gone]
         if could:
-            self.preemptions = mechanism.preemptions(tree, could, inside.runs).reset_index()
+            alike = dict[tuple[str, int, str], list[Workload]]()
+            for one in could:
+                alike.setdefault((one.queue, one.priority, repr(one.parts)), []).append(one)
+            firsts = [
+                first._replace(name=first.name + f" and {len(others):,} alike" * bool(others))
+                for first, *others in alike.values()
+            ]
+            self.preemptions = mechanism.preemptions(tree, firsts, inside.runs).reset_index()
+        if len(could) + len(inside.runs) > MOST_IN_CIRCLES:
+            notes.say(f"circles of preemption are looked for among up to {MOST_IN_CIRCLES} workloads")
+        elif could:
             ring = mechanism.circle(tree, could, inside.runs)
             self.circle = [_sentence(cycle, [*inside.runs, *could]) for cycle in ring]
         if not mechanism.strategies:

@@ -397,3 +397,21 @@ def test_the_gang_that_loses_least_waits() -> None:
 def test_an_elastic_gang_has_at_least_its_smallest_size() -> None:
     assert whole(gang("a", 64, 44), gang("b", 64, 44)) == pytest.approx({"a": 32, "b": 32})
     assert whole(gang("a", 64, 24), gang("b", 64, 44)) == pytest.approx({"a": 40, "b": 24})
+
+
+def test_pods_of_a_deployment_start_one_by_one(tmp_path: Path) -> None:
+    """Of 8 GPUs of od 3 are in use: of 7 pods 5 start, and they are no gang."""
+    one = job("qa", "j", 7, {GPU: 1})
+    one |= {"apiVersion": "apps/v1", "kind": "Deployment"}
+    one["spec"] = {"replicas": 7, "template": one["spec"]["template"]}
+    busy = two(workload("qb", "some", 3, {GPU: 1}, "od"))
+    assert "would start now in od, without 2 of its pods" in submitted(tmp_path, busy, one)
+    rows = table(write(tmp_path / "all.json", *two(one)))
+    assert "whole" not in rows[f"qa/od:{GPU}"] and rows[f"qa/od:{GPU}"]["gives"] == 7
+
+
+def test_equal_workloads_have_one_row(tmp_path: Path) -> None:
+    waiting = [workload("qa", f"w{k}", 2, {GPU: 1}) for k in range(9)]
+    file = write(tmp_path / "all.json", *two(*waiting))
+    data = json.loads(run("queues", file, "--scheduler", "kueue", "--json").partition("\nnote:")[0])
+    assert [row["workload"] for row in data["preemption"]] == ["qa/w0 and 8 alike"]

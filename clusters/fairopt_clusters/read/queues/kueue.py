@@ -152,7 +152,7 @@ def submitted_in(objects: Mapping[str, Any], name: str) -> InQueues:
         for _, part in parts:
             for cell, amount in part.ways[0].items():
                 uses[cell] = uses.get(cell, 0.0) + amount
-        choices = () if runs else tuple(part for _, part in parts)
+        choices = tuple(part for _, part in parts)
         out.append(Submitted(Workload(queue, uses, priority, created or 0.0, of, choices), runs, created, started))
     strict = [name for name, one in found.cluster_queues.items() if one.queueing == "StrictFIFO"]
     what = "{cluster queue} with StrictFIFO: what comes first there and cannot start stops all behind it"
@@ -170,12 +170,18 @@ def is_plain(found: KueueObjects) -> bool:
 def sets_of(tasks: Sequence[Tasks], workload: Given | None) -> list[PodSet]:
     """The sets of pods of a Workload, less those that are done; without one those of equal tasks."""
     if workload is None:
-        template = [Template.model_construct(labels={}, annotations={}, spec=one.spec) for one in tasks]
+        alike = dict[str, list[Tasks]]()
+        for one in tasks:
+            alike.setdefault(f"{one.spec.key} {sorted(one.spec.request.items())}", []).append(one)
         return [
             PodSet.model_construct(
-                name=one.name, count=int(one.count), minCount=1, template=of, topologyRequest=TopologyRequest()
+                name=first.name,
+                count=int(sum(one.count for one in (first, *others))),
+                minCount=1,
+                template=Template.model_construct(labels={}, annotations={}, spec=first.spec),
+                topologyRequest=TopologyRequest(),
             )
-            for one, of in zip(tasks, template, strict=True)
+            for first, *others in alike.values()
         ]
     done = {one.name: one.count for one in workload.reclaimable}
     sets = list[PodSet]()

@@ -87,7 +87,7 @@ def test_the_default_policy_gives_what_hierarchical_drf_in_fractions_gives(seed)
 def test_with_more_queues_a_note_says_that_the_answer_may_be_more_than_kueue_admits(monkeypatch):
     cluster = lenders(2)
     right = read(objects(cluster))
-    monkeypatch.setattr("fairopt_clusters.read.kubernetes.cohorts.MOST_LENDERS", 4)
+    monkeypatch.setattr("fairopt_clusters.read.queues.cohorts.MOST_LENDERS", 4)
     some = read(objects(cluster))
     assert any("may be more than Kueue admits (root)" in note for note in some.notes)
     assert len(some.limits) < len(right.limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice, product
@@ -140,7 +140,8 @@ class Amounts:
         notes = [*first, *notes]
         text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
         made = Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
-        return replace(made, first=tuple(first), stopped=tuple(stopped))
+        stops = stopped if self.format != "csv" else ()  # which nobody applies
+        return replace(made, first=tuple(first), stopped=tuple(stops))
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
         """New quotas beside present ones and what is held."""

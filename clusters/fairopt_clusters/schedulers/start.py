@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -125,8 +126,9 @@ def missing(node: Node, incoming: Workload) -> tuple[bool, list[str]]:
     out, ever, before = dict[str, None](), True, dict[str, float]()
     for part in parts_of(incoming):
         could, least = False, dict[str, float]()
-        for way in part.ways:
-            least = {k: before.get(k, 0) + amount * (part.pods - part.spare) / part.pods for k, amount in way.items()}
+        for k in range(len(part.ways)):
+            of_least = _without(part, part.spare, part.spare).ways[k]
+            least = {cell: before.get(cell, 0) + amount for cell, amount in of_least.items()}
             could |= all(amount <= node.potential(cell) for cell, amount in least.items())
             for cell, amount in least.items():
                 if amount > (free := max(0, node.available(cell))):
@@ -159,8 +161,8 @@ def _without(part: Part, fewer: int, most: int) -> Part:
     less = part.spare * fewer // most if most else 0
     if not less:
         return part
-    ways = tuple({cell: amount * (part.pods - less) / part.pods for cell, amount in way.items()} for way in part.ways)
-    return part._replace(ways=ways)
+    kept = Fraction(part.pods - less, part.pods)
+    return part._replace(ways=tuple({cell: amount * kept for cell, amount in way.items()} for way in part.ways))
 
 
 def _assigned(

@@ -1,5 +1,6 @@
 """What schedulers give beside certified answers, in Python and by ``fairopt queues``."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,3 +126,28 @@ def test_notes_say_where_ties_decide_and_what_kueue_does_not_read():
     owed = tuple(Queue(name, guarantee={"gpu": 7}, limit={"gpu": 9}, request={"gpu": 14}) for name in "ab")
     _, notes = fc.schedulers.beside(fc.schedulers.Kueue(), QueueTree("Kueue", owed))
     assert notes == ["the limits of 2 queues count for nothing: Kueue has borrowing limits (such as a)"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_lending_limits_what_kueue_gives_is_the_certified_answer(seed: int) -> None:
+    """Two levels of cohorts, with borrowing limits and requests too: two ways to say what a lending limit binds."""
+    r = random.Random(seed)
+
+    def some(most: int) -> dict[str, float]:
+        return r.choice([{}, {"cpu": float(r.randint(0, most))}])
+
+    rows = [Queue("root", guarantee={"cpu": 3.0}), Queue("mid", "root", 2.0, {"cpu": 2.0}, lending=some(3))]
+    rows += [
+        Queue(
+            name,
+            "mid" if name == "a" else r.choice(["root", "mid"]),
+            float(r.randint(1, 3)),
+            {"cpu": float(r.randint(0, 5))},
+            lending=some(5),
+            borrowing=some(5),
+            request=r.choice([None, {"cpu": float(r.randint(0, 12))}]),
+        )
+        for name in "abcd"
+    ]
+    table, notes = fc.schedulers.beside(fc.schedulers.Kueue(), QueueTree("Kueue", tuple(rows)))
+    assert table["gives"].tolist() == pytest.approx(table["fair"].tolist(), abs=1e-6), notes

@@ -233,6 +233,8 @@ status: {allocated: {nvidia.com/gpu: "%s"}, requested: {nvidia.com/gpu: "%s"}}
     file.write_text("---\n".join(text % row for row in (("a", 16, 4, 16), ("night", 9, 27, 40), ("cold", 15, 9, 9))))
     words = " ".join(run("queues", file, "--scheduler", "kai", "--capacity", "gpu=40").split())
     assert "a gpu 16 4 16 16 0" in words and "night gpu 40 27 15 15 0" in words and "cold gpu 9 9 9 9 0" in words
+    said = run("why", file, "night", code=2)
+    assert "fairopt queues FILE --scheduler kai" in " ".join(said.split())
     assert "waits for what is fair: a 4 of 16" in words and "holds more than is fair: night 27 of 15" in words
 
 
@@ -304,7 +306,9 @@ def test_what_waits_first_in_a_strict_queue_stops_a_job(tmp_path: Path) -> None:
     said = submitted(tmp_path, strict, job("qa", "j", 1, {GPU: 1}), code=4)
     assert said.startswith("qa/job-j would wait: qa is StrictFIFO, and first comes qa/first")
     assert "would start now" in submitted(tmp_path, two(*waiting), job("qa", "j", 1, {GPU: 1}))
-    words = " ".join(run("queues", write(tmp_path / "now.json", *strict), "--scheduler", "kueue").split())
+    file = write(tmp_path / "now.json", *strict)
+    assert any("with StrictFIFO, where what comes first" in note for note in fo.read(file).notes)
+    words = " ".join(run("queues", file, "--scheduler", "kueue").split())
     assert "1 cluster queue with StrictFIFO: what comes first there and cannot start stops all behind it (qa)" in words
 
 
@@ -415,3 +419,14 @@ def test_equal_workloads_have_one_row(tmp_path: Path) -> None:
     file = write(tmp_path / "all.json", *two(*waiting))
     data = json.loads(run("queues", file, "--scheduler", "kueue", "--json").partition("\nnote:")[0])
     assert [row["workload"] for row in data["preemption"]] == ["qa/w0 and 8 alike"]
+
+
+def test_queues_of_another_scheduler_beside_those_of_kueue_are_named(tmp_path: Path) -> None:
+    other = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "v"},
+        "spec": {"weight": 1},
+    }
+    file = write(tmp_path / "all.json", *two(workload("qa", "w", 2, {GPU: 1})), other)
+    assert "left out, as teams are the cluster queues of Kueue: 1 queue of Volcano" in fo.read(file).notes

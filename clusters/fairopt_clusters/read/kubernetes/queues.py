@@ -489,6 +489,11 @@ class Queues:
         outer = self._of_cohorts(most, masks, names, servers) if nested else {}
         checked = [name for name in of_queue if self._found.cluster_queues[name].has_checks]
         self._notes.add("{cluster queue} with admission checks: not modelled", *checked)
+        strict = [name for name in of_queue if self._found.cluster_queues[name].queueing == "StrictFIFO"]
+        what = (
+            "{cluster queue} with StrictFIFO, where what comes first and cannot start stops all behind it: not modelled"
+        )
+        self._notes.add(what, *strict)
         by_use = [name for name in of_queue if "FairSharing" in self._found.cluster_queues[name].admission_mode]
         what = "{cluster queue} that {shares} among local queues by past use: not modelled, their pods count together"
         self._notes.add(what, *by_use)

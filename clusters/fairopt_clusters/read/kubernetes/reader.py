@@ -264,6 +264,8 @@ def _arguments(
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     of_owners = _with_shared_claims(list(queues.tasks([pod for pod in running if not pod.belongs_to_server])), notes)
     of_tree = users in (None, _QUEUE) and not queues and tree is not None
+    if tree is not None and queues and users in (None, _QUEUE):
+        notes.say(f"left out, as teams are the cluster queues of Kueue: {tree.described()}")
     named = users in (None, _QUEUE) and not queues and not of_tree and any(queue_named(one.labels) for one in of_owners)
     if users == _QUEUE and not queues and not named and not of_tree:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")

@@ -156,4 +156,6 @@ def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:
         "Slurm": "jobs.json (squeue --json) and slurm.conf or nodes.json in the same folder, and give the folder",
         "YARN": "a folder with users.csv, whose column team names the queues, and servers.csv",
     }.get(tree.scheduler.partition(" ")[0], pods)
+    if tree.scheduler == "KAI" and any(queue.request is not None for queue in tree.queues):
+        missing += "; who waits and who borrows, by the status of the queues, says fairopt queues FILE --scheduler kai"
     return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}")

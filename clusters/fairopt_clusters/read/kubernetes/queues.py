@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fairopt.errors import nearest
 from fairopt.io import About, Notes, shown
 from fairopt.runtime import Bool, Float
-from fairopt_clusters.read.kubernetes.cohorts import Branch, Cohorts
+from fairopt_clusters.read.kubernetes.cohorts import Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     GROUP,
     JOB_UID,
@@ -28,7 +28,7 @@ from fairopt_clusters.read.kubernetes.kueue import (
 from fairopt_clusters.read.kubernetes.objects import PODS, Node, Pod, PodSpec, is_extended
 from fairopt_clusters.read.kubernetes.placement import Taint, Toleration
 from fairopt_clusters.read.kubernetes.unread import queue_named
-from fairopt_clusters.read.queues.cohorts import MOST_AHEAD, MOST_LENDERS
+from fairopt_clusters.read.queues.cohorts import MOST_AHEAD, MOST_LENDERS, QueueNode
 from fairopt_clusters.read.queues.teams import labels_of, positive
 from fairopt_clusters.read.secured import Entitlement, Limit, Owed
 
@@ -732,7 +732,7 @@ class Servers:
         return float(self.capacities[mask, self.resources.index(resource)].sum())
 
 
-def _kept_from_all(every: Sequence[Branch], cell: tuple[str, str], busy: Set[str]) -> list[tuple[str, float]]:
+def _kept_from_all(every: Sequence[QueueNode[Any]], cell: tuple[str, str], busy: Set[str]) -> list[tuple[str, float]]:
     """Why what is there of a cell beyond some amounts is idle: it is in no quota, or idle queues do not lend it."""
     beyond = sum(one.nominal.get(cell, 0.0) for one in every)
     out = [("in nobody's quota", beyond)]
@@ -742,7 +742,7 @@ def _kept_from_all(every: Sequence[Branch], cell: tuple[str, str], busy: Set[str
     return out
 
 
-def _kept_from(branch: Branch, cell: tuple[str, str], queues: Set[str], busy: Set[str]) -> str:
+def _kept_from(branch: QueueNode[Any], cell: tuple[str, str], queues: Set[str], busy: Set[str]) -> str:
     """Why the rest of it is idle where a limit of a branch stops some queues."""
     if branch.parent is not None:
         return f"by the borrowing limit of {branch.name}"
@@ -752,9 +752,9 @@ def _kept_from(branch: Branch, cell: tuple[str, str], queues: Set[str], busy: Se
     return lenders if kept else "in quotas of others than may borrow them"
 
 
-def _keeping(branch: Branch, cell: tuple[str, str], queues: Set[str]) -> list[Branch]:
+def _keeping(branch: QueueNode[Any], cell: tuple[str, str], queues: Set[str]) -> list[QueueNode[Any]]:
     """The outermost branches below one that keep something for themselves, and have none of some queues."""
-    out = list[Branch]()
+    out = list[QueueNode[Any]]()
     for one in branch.children:
         if queues & _queues_of(one):
             out += _keeping(one, cell, queues)
@@ -763,7 +763,7 @@ def _keeping(branch: Branch, cell: tuple[str, str], queues: Set[str]) -> list[Br
     return out
 
 
-def _queues_of(branch: Branch) -> set[str]:
+def _queues_of(branch: QueueNode[Any]) -> set[str]:
     """The queues below a branch, or itself."""
     return {branch.name} if branch.is_queue else {name for one in branch.children for name in _queues_of(one)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,9 @@ from numpy.typing import ArrayLike
 from fairopt.errors import InvalidInstance
 from fairopt.online.waiting import WaitingJob, WholeJobs
 from fairopt.runtime.arrays import Float
+from fairopt.solve.whole.servers import Request
+
+_PROPERTIES: dict[str, Any] = {"number": int, "kind": int, "size": float, "walltime": float, "parts": bool}
 
 
 class BackfillScheduler(WholeJobs):
@@ -48,8 +52,8 @@ class BackfillScheduler(WholeJobs):
     name = "EASY"
 
     def _prepare(self) -> None:
-        self._line: list[WaitingJob] = []
-        self._kind, self._size, self._walltime = np.zeros(8, dtype=int), np.zeros(8), np.zeros(8)  # of the line
+        self._waiting = 0  # the jobs in line, of which some properties are kept in arrays
+        self._arrays = {name: np.zeros(8, dtype=kind) for name, kind in _PROPERTIES.items()}
         self._passed = 0  # so many jobs at the front cannot start before a task ends
         self._ends: list[tuple[float, int, int, int]] = []  # planned end, number, kind and server, sorted
         self._planned: dict[int, float] = {}
@@ -66,21 +70,42 @@ class BackfillScheduler(WholeJobs):
         weight: float = 1.0,
         eligible: Sequence[str] | ArrayLike | None = None,
         gang: bool = False,
+        together: str | None = None,
         at: float,
     ) -> int:
         """Add a job; return its number. See `Scheduler.submit`; ``walltime`` is the longest that a task runs.
 
-        Weights change nothing, since no shares are compared.
+        Weights change nothing, since no shares are compared. Without a planned end ``walltime`` is infinite.
         """
         self._advance(at)
-        job = self._submit(user, demands, tasks, weight, eligible, gang, walltime)
-        n = len(self._line)
-        self._line.append(job)
-        if n == len(self._kind):
-            for name in ("_kind", "_size", "_walltime"):
-                setattr(self, name, np.concatenate([getattr(self, name)] * 2))
-        self._kind[n], self._size[n], self._walltime[n] = job.kind, job.size, job.walltime
+        job, own = self._submit(user, demands, tasks, weight, eligible, gang, walltime, together)
+        if not own:  # what starts together is planned to end when the last of it does
+            line, first = self._of_line("walltime"), self._together[str(together)].number
+            line[self._of_line("number") == first] = max(job.walltime, self._jobs[first].walltime)
+        else:
+            self._add(number=job.number, kind=job.kind, size=job.size, walltime=job.walltime, parts=together is not None)
         return job.number
+
+    def _add(self, **properties: float) -> None:
+        """Put a job at the end of the line."""
+        for name, array in self._arrays.items():
+            if self._waiting == len(array):
+                array = self._arrays[name] = np.concatenate([array] * 2)
+            array[self._waiting] = properties[name]
+        self._waiting += 1
+
+    def _of_line(self, name: str) -> Any:
+        """A property of the jobs in line, in their order."""
+        return self._arrays[name][: self._waiting]
+
+    def _at(self, place: int) -> WaitingJob:
+        """The job at a place in line."""
+        return self._jobs[self._arrays["number"][place]]
+
+    @property
+    def _able(self) -> int:
+        """How many jobs at the front of the line may start at all."""
+        return self._waiting
 
     def _advance(self, at: float | None) -> None:
         if at is None:
@@ -89,31 +114,34 @@ class BackfillScheduler(WholeJobs):
 
     def _next(self) -> WaitingJob | None:
         """The first job if it fits, else the first one that does not delay it."""
-        line, total = self._line, self._kinds.total
-        if not line:
+        n = self._able
+        if not n:
             return None
-        if total[line[0].kind] >= line[0].size:
-            return line[0]
+        head = self._at(0)
+        if self._fits(head):
+            return head
         if self._later is None:
-            self._reserve(line[0])
-        first, n = max(self._passed, 1), len(line)
-        kinds, size = self._kind[first:n], self._size[first:n]
+            self._reserve(head)
+        first, total = max(self._passed, 1), self._kinds.total
+        kinds, size = self._of_line("kind")[first:n], self._of_line("size")[first:n]
         fits = total[kinds] >= size
-        ok = fits & (self._time + self._walltime[first:n] <= self._moment)
+        for k in np.flatnonzero(fits & self._of_line("parts")[first:n]).tolist():
+            fits[k] = self._fits(self._at(first + k))
+        ok = fits & (self._time + self._of_line("walltime")[first:n] <= self._moment)
         until = int(ok.argmax()) + 1 if ok.any() else n - first  # jobs behind the first short one need no test
-        longer = np.flatnonzero(fits[:until] & ~ok[:until])
+        longer = np.flatnonzero(fits[:until] & ~ok[:until] & ~self._of_line("parts")[first : first + until])
         beside = {k: float(self._beside(k).sum()) for k in np.unique(kinds[longer]).tolist()}
         for k in longer.tolist():
             if beside[kinds[k]] >= size[k]:
                 self._passed = first + k
-                return line[self._passed]
+                return self._at(self._passed)
         self._passed = first + until - 1 if ok.any() else n
-        return line[self._passed] if ok.any() else None
+        return self._at(self._passed) if ok.any() else None
 
     def _take(self, job: WaitingJob) -> list[int]:
         """Take resources by the rule, or for a job that would run into the reservation on servers beside it."""
         later = self._later
-        if later is None or job is self._line[0] or self._time + job.walltime <= self._moment:
+        if later is None or job is self._at(0) or self._time + job.walltime <= self._moment:
             return super()._take(job)
         request, rows = self._kinds.requests[job.kind], list[int]()
         most = self._beside(job.kind)
@@ -128,53 +156,65 @@ class BackfillScheduler(WholeJobs):
     def _beside(self, kind: int) -> Float:
         """How many tasks of a kind fit on each server now and beside the reservation, shape (n_servers,)."""
         assert self._later is not None
-        request = self._kinds.requests[kind]
         room = np.minimum(self._servers.room(range(len(self._later))), self._later)
+        return self._in_room(self._kinds.requests[kind], room)
+
+    def _in_room(self, request: Request, room: Float) -> Float:
+        """How many tasks with a request fit on each server with some room, shape (n_servers,)."""
         most = np.full(len(room), np.inf)
         for i, units in request.needs:
             np.minimum(most, room[:, i] // units, out=most)
         return np.maximum(most, 0.0) if request.allowed is None else np.where(request.allowed, np.maximum(most, 0.0), 0)
 
     def _reserve(self, job: WaitingJob) -> None:
-        """Find the earliest moment at which a job fits, and what is free then beside it."""
+        """Find the earliest moment at which a job fits, with all that start together, and what is free then beside it."""
         request, size = self._kinds.requests[job.kind], job.size
         most = self._servers.most_of(request).tolist()
         total, room = sum(most), self._servers.room(range(self.instance.n_servers)).tolist()
         moment = self._time
+        later = None
         for end, _, kind, row in self._ends:
-            if total >= size and end > moment:
-                break
-            moment = max(moment, end)
+            if end > moment:
+                if total >= size and (later := self._reserved(job, room)) is not None:
+                    break
+                moment = end
             there = room[row]
             for i, units in self._kinds.requests[kind].needs:
                 there[i] += units
             if request.allowed is None or request.allowed[row]:
                 fits = max(min([there[i] // units for i, units in request.needs]), 0.0)
                 total, most[row] = total + fits - most[row], fits
+        self._moment, self._later = moment, self._reserved(job, room) if later is None else later
+
+    def _reserved(self, job: WaitingJob, room: list[list[float]]) -> Float | None:
+        """What is free beside a job, and all that start with it, on the first servers of some room; None if it does not fit."""
         later = np.array(room)
-        left = size
-        for row, fits in enumerate(most):
-            take = min(int(fits), left)
-            if take:
-                later[row] -= take * request.units
-                left -= take
-        self._moment, self._later = moment, later
+        for one in (job, *(job.parts or ())):
+            request, left = self._kinds.requests[one.kind], one.size
+            for row, fits in enumerate(self._in_room(request, later).tolist()):
+                take = min(int(fits), left)
+                if take:
+                    later[row] -= take * request.units
+                    left -= take
+            if left:
+                return None
+        return later
 
     def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
-        first = job is self._line[0]
         end = self._time + job.walltime
         for k, row in enumerate(rows):
             self._planned[number + k] = end
             insort(self._ends, (end, number + k, job.kind, row))
-        if first:
+        if job.together is not None and job.parts is None:
+            return  # it was never in line
+        at = 0 if self._waiting and job is self._at(0) else self._passed
+        if at == 0:
             self._later = None
         if job.left:
             return
-        at = 0 if first else self._passed
-        del self._line[at]
-        n = len(self._line)
-        for array in (self._kind, self._size, self._walltime):
-            array[at:n] = array[at + 1 : n + 1]
+        self._waiting -= 1
+        for array in self._arrays.values():
+            array[at : self._waiting] = array[at + 1 : self._waiting + 1]
 
     def _ended(self, job: WaitingJob, row: int, number: int) -> None:
         end = self._planned.pop(number)

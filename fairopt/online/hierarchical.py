@@ -86,7 +86,7 @@ class HierarchicalScheduler(WholeJobs):
         self._ratios: list[list[int]] = []  # of one task, by kind
         self._turns = _Turns()  # of children of the root
         self._turns_in: list[_Turns] = []  # of users, by child of the root
-        self._queues: dict[tuple[int, int, int], int] = {}  # of a user, kind and size
+        self._queues: dict[tuple[int, int, int, str | None], int] = {}  # of a user, kind and size
         self._lines: list[deque[WaitingJob]] = []
         self._first = np.zeros(0)  # the first job of each queue, infinity without one
         self._user_of, self._kind_of, self._size_of = (np.zeros(0, dtype=int) for _ in range(3))
@@ -101,6 +101,7 @@ class HierarchicalScheduler(WholeJobs):
         team: str | None = None,
         eligible: Sequence[str] | ArrayLike | None = None,
         gang: bool = False,
+        together: str | None = None,
         at: float | None = None,
     ) -> int:
         """Add a job; return its number. See `Scheduler.submit`; a user has one team, or none."""
@@ -110,7 +111,7 @@ class HierarchicalScheduler(WholeJobs):
         child = f"user {user}" if team is None else f"team {team}"
         if user in self._index and self._team_of[self._index[user]] != self._teams.get(child):
             raise InvalidInstance(f"user {user!r} has jobs of another team than {team!r}; give all the same team")
-        job = self._submit(user, demands, tasks, weight, eligible, gang, math.inf)
+        job, own = self._submit(user, demands, tasks, weight, eligible, gang, math.inf, together)
         if child not in self._teams:
             self._teams[child] = len(self._teams)
             self._turns_in.append(_Turns())
@@ -128,24 +129,29 @@ class HierarchicalScheduler(WholeJobs):
         if job.kind == len(self._ratios):
             ratios = np.where(self._has, self._kinds.requests[job.kind].units / self._total, 0.0)
             self._ratios.append([*map(in_units, ratios.tolist())])
-        key = j, job.kind, job.size
+        self._turns.wait(self._teams[child], job.left)
+        self._turns_in[self._teams[child]].wait(j, job.left)
+        if not own:
+            return job.number
+        key = j, job.kind, job.size, job.together
         if key not in self._queues:
             self._queues[key] = len(self._lines)
             self._lines.append(deque())
             self._first = np.append(self._first, np.inf)
             self._user_of, self._kind_of, self._size_of = (
-                np.append(old, new) for old, new in zip((self._user_of, self._kind_of, self._size_of), key, strict=True)
+                np.append(old, new) for old, new in zip((self._user_of, self._kind_of, self._size_of), key[:3], strict=True)
             )
         q = self._queues[key]
         self._lines[q].append(job)
         self._first[q] = self._lines[q][0].number
-        self._turns.wait(self._teams[child], job.left)
-        self._turns_in[self._teams[child]].wait(j, job.left)
         return job.number
 
     def _can_rise(self) -> tuple[Bool, Bool]:
         """The queues of which a job fits, and the users with one."""
         fits = (self._first < np.inf) & (self._kinds.total[self._kind_of] >= self._size_of)
+        for job in self._together.values():
+            q = self._queues[self._index[job.user], job.kind, job.size, job.together]
+            fits[q] = fits[q] and self._fits(job)
         can = np.zeros(len(self._index), dtype=bool)
         can[self._user_of[fits]] = True
         return fits, can
@@ -188,8 +194,8 @@ class HierarchicalScheduler(WholeJobs):
         self._turns.serve(team, number, len(rows), share / self._of_team[team])
         self._turns_in[team].serve(user, number, len(rows), share / self._of_user[user])
         self._add(user, job.kind, len(rows))
-        if not job.left:
-            q = self._queues[user, job.kind, job.size]
+        if not job.left and (job.together is None or job.parts is not None):
+            q = self._queues[user, job.kind, job.size, job.together]
             self._lines[q].popleft()
             self._first[q] = self._lines[q][0].number if self._lines[q] else np.inf
 

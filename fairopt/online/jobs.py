@@ -18,6 +18,7 @@ from fairopt.runtime.arrays import Float, Ints
 from fairopt.solve.whole.servers import Request
 
 Time = float | Fraction  # whole numbers too
+_OPTIONAL = ("gang", "limit", "team", "together", "labels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,14 @@ class Job:
         Whether all tasks start at the same moment, or none.
     limit : float, optional
         The longest that a task may run, as the user requested it; at least ``duration``, which is the default.
-        Backfilling plans with it.
+        Backfilling plans with it. ``math.inf`` is no limit: no end is planned.
     team : str, optional
         Team of the user; the same in all jobs of a user. Hierarchical DRF and tables by team read it.
+    together : str, optional
+        A label of several jobs of a user with one arrival, whose tasks all start at the same moment, such as the parts
+        of a heterogeneous job. Each has one task or is a gang.
+    labels : dict of str by str, optional
+        What else is known of the job, such as ``{"partition": "gpu", "qos": "high"}``, for schedulers that read it.
 
     Raises
     ------
@@ -78,6 +84,8 @@ class Job:
     gang: bool = field(default=False, kw_only=True)
     limit: Time | None = field(default=None, kw_only=True)
     team: str | None = field(default=None, kw_only=True)
+    together: str | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.user, str) or not self.user:
@@ -98,14 +106,14 @@ class Job:
         self._check_options()
 
     def _check_options(self) -> None:
-        """Check ``gang``, ``limit`` and ``team``."""
-        if self.gang is False and self.limit is None and self.team is None:
+        """Check ``gang``, ``limit``, ``team``, ``together`` and ``labels``."""
+        if self.gang is False and all(getattr(self, name) is None for name in _OPTIONAL[1:]):
             return
         gang: Any = self.gang
         if not isinstance(gang, (bool, np.bool_)):
             raise InvalidInstance(f"gang of a job of user {self.user!r} is {gang!r}; give True or False")
         object.__setattr__(self, "gang", bool(gang))
-        if self.limit is not None:
+        if self.limit is not None and self.limit != math.inf:
             limit = _number(self.user, "limit", self.limit, positive=True)
             object.__setattr__(self, "limit", limit)
             if limit < self.duration:
@@ -113,11 +121,23 @@ class Job:
                     f"limit of a job of user {self.user!r} is {limit}, below its duration {self.duration}: its tasks "
                     "would be ended first; give a limit of at least the duration, or the limit as the duration"
                 )
-        if self.team is not None and (not isinstance(self.team, str) or not self.team):
-            raise InvalidInstance(f"team of a job of user {self.user!r} is {self.team!r}; give a label, as 'nlp'")
+        for name in ("team", "together"):
+            label = getattr(self, name)
+            if label is not None and (not isinstance(label, str) or not label):
+                raise InvalidInstance(f"{name} of a job of user {self.user!r} is {label!r}; give a label, as 'nlp'")
+        if self.together is not None and self.tasks > 1 and not self.gang:
+            raise InvalidInstance(
+                f"a job of user {self.user!r} starts together with others and has {self.tasks} tasks; give gang=True"
+            )
+        if self.labels is not None:
+            pairs = [*self.labels.items()] if isinstance(self.labels, Mapping) else [None]
+            if not all(isinstance(text, str) for pair in pairs for text in pair or [None]):
+                fix = "give a dict of texts, such as {'partition': 'gpu'}"
+                raise InvalidInstance(f"labels of a job of user {self.user!r} are {self.labels!r}; {fix}")
+            object.__setattr__(self, "labels", dict(pairs))
 
     def __repr__(self) -> str:
-        optional = {"gang": False, "limit": None, "team": None}  # shown if given
+        optional = {"gang": False, **dict.fromkeys(_OPTIONAL[1:])}  # shown if given
         names = [f.name for f in fields(self) if optional.get(f.name, "") != getattr(self, f.name)]
         return f"Job({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
@@ -164,6 +184,7 @@ class JobTable:
         teams: dict[str, int] = {}
         team_of_user: list[str | None] = []
         gangs: set[tuple[int, int]] = set()  # checked
+        self.parts: dict[str, list[int]] = {}  # the jobs that start together, by label
         for k, job in enumerate(self.jobs):
             if not isinstance(job, Job):
                 raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
@@ -196,6 +217,13 @@ class JobTable:
             if job.gang and (k_size := (kind[-1], job.tasks)) not in gangs:
                 gangs.add(k_size)
                 requests.check_gang(job.user, self.requests[kind[-1]], job.tasks)
+            if job.together is not None:
+                self.parts.setdefault(job.together, []).append(k)
+        for name, parts in self.parts.items():
+            if len({(self.jobs[k].user, self.jobs[k].arrival) for k in parts}) > 1:
+                what = f"the jobs that start together as {name!r} have several users or arrivals"
+                raise InvalidInstance(f"{what}; give them one user and one arrival")
+            requests.check_parts(name, [(self.requests[kind[k]], self.jobs[k].tasks) for k in parts])
         self.users, self.weights = tuple(users), np.array(weights, dtype=float)
         self.teams = tuple(teams)
         self.team_of_user: Ints = np.array([-1 if t is None else teams[t] for t in team_of_user], dtype=np.int64)

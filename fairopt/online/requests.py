@@ -77,6 +77,13 @@ class Requests:
                 "gang or its tasks smaller, or leave gang out"
             )
 
+    def check_parts(self, name: str, parts: list[tuple[Request, int]]) -> None:
+        """Raise `InvalidInstance` if jobs that start together do not fit on empty servers."""
+        if Servers(self.instance.capacities).take_parts(parts, "first-fit") is None:
+            raise InvalidInstance(
+                f"the jobs that start together as {name!r} do not fit on the empty servers together; make them smaller"
+            )
+
     def _allowed_rows(self, user: str, eligible: Any) -> Bool:
         """The servers that a mask, or a list of servers and types, allows."""
         n = self.instance.n_servers

@@ -30,13 +30,15 @@ _Long = Field(fail_fast=True)  # each fault takes 1 kB
 
 
 def _text(time: Any) -> Any:
-    """A time for JSON; fractions are text."""
-    return f"{time.numerator}/{time.denominator}" if isinstance(time, Fraction) else time
+    """A time for JSON; fractions and infinity are text."""
+    return f"{time.numerator}/{time.denominator}" if isinstance(time, Fraction) else "inf" if time == math.inf else time
 
 
 def _time(given: Any) -> Any:
     """A time from `_text`."""
     try:
+        if given == "inf":
+            return math.inf
         return Fraction(*map(int, given.split("/"))) if isinstance(given, str) else given
     except (ValueError, TypeError, ZeroDivisionError):
         raise ValueError("give a number, or a fraction as '1/3'") from None
@@ -60,6 +62,8 @@ class _Job(BaseModel):
     gang: Any = False
     limit: _Time = None
     team: Any = None
+    together: Any = None
+    labels: Any = None
 
 
 class _File(BaseModel):
@@ -155,7 +159,7 @@ class _Saved:
         self.tasks = list(zip(data.start, data.task_job, data.task_server, strict=True))[::-1]
         self.servers = servers
 
-    def submit(self, *job: Any, weight: float, eligible: Any, gang: bool) -> int:
+    def submit(self, *job: Any, weight: float, eligible: Any, gang: bool, together: Any) -> int:
         return next(self.jobs)
 
     def next_task(self, at: float) -> _Task | None:

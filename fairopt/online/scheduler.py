@@ -34,16 +34,23 @@ FIX_AT = "give at= as a time, a number that never decreases"
 class _Queue:
     """Waiting tasks of one user with the same request; ``share`` is that of one task, or a list by server.
 
-    ``share`` is in whole numbers of ``UNIT``. All of the ``size`` tasks of a job start together; 0 is no gang.
+    ``share`` is in whole numbers of ``UNIT``. All of the ``size`` tasks of a job start together; 0 is no gang. Tasks of
+    other requests that start with them are ``parts``, which are in no line.
     """
 
-    __slots__ = ("jobs", "number", "request", "share", "size", "slot", "user")
+    __slots__ = ("jobs", "number", "parts", "request", "share", "size", "slot", "user")
 
     def __init__(self, number: int, user: _User, request: Request, share: float | list[float], size: int) -> None:
         self.number, self.user, self.request, self.size = number, user, request, size
         self.share = [*map(in_units, share)] if isinstance(share, list) else in_units(share)
         self.jobs: deque[list[Any]] = deque()  # [number of the job, tasks left]
         self.slot: int | None = None  # in the table of blocked queues, whose task fits nowhere
+        self.parts: list[_Queue] = []
+
+    @property
+    def all_parts(self) -> list[_Queue]:
+        """The queue, and what starts with its tasks."""
+        return [self, *self.parts]
 
 
 class _User:
@@ -163,7 +170,8 @@ class _Blocked:
         queue.user.blocked.add(queue)
         if k == len(self.keys):
             self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
-        self.units[k], self.keys[k] = queue.request.units, key
+        self.units[k] = np.min([one.request.units for one in queue.all_parts], axis=0)  # each part needs as much
+        self.keys[k] = key
 
     def remove(self, queue: _Queue) -> None:
         """Remove a queue; the last one takes its slot."""
@@ -307,6 +315,7 @@ class Scheduler(TaskScheduler):
         self._queues = 0
         self._jobs = 0
         self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
+        self._together: dict[str, _Queue] = {}  # of waiting jobs that start together, by label
         self._blocked = _Blocked(self.instance.n_resources)
         self._freed: dict[int, None] = {}  # servers on which tasks ended since blocked queues were last tried there
         self._time: float | None = None
@@ -332,6 +341,7 @@ class Scheduler(TaskScheduler):
         limit: float | None = None,
         eligible: Sequence[str] | ArrayLike | None = None,
         gang: bool = False,
+        together: str | None = None,
         at: float | None = None,
     ) -> int:
         """Add a job: equal tasks of a user.
@@ -351,6 +361,8 @@ class Scheduler(TaskScheduler):
             Servers, or types of servers, where the tasks may run. Default: all.
         gang : bool, default False
             Start all tasks at the same moment or none: `next_task` returns them one after another.
+        together : str, optional
+            A label of jobs of a user, submitted one after another, that all start at the same moment, or none.
         at : float, optional
             The time, which never decreases; required if time counts.
 
@@ -389,9 +401,18 @@ class Scheduler(TaskScheduler):
             self.requests.check_gang(user, asked[1], tasks)
         self._advance(at)
         tasks = tasks if tasks == math.inf else int(tasks)
-        return self._add(user, asked, tasks, weight, limit, gang)
+        return self._add(user, asked, tasks, weight, limit, gang, together)
 
-    def _add(self, user: str, asked: Asked, tasks: float, weight: float | None, limit: float | None, gang: bool) -> int:
+    def _add(
+        self,
+        user: str,
+        asked: Asked,
+        tasks: float,
+        weight: float | None,
+        limit: float | None,
+        gang: bool,
+        together: str | None,
+    ) -> int:
         """Add a job that was checked."""
         held = self._users.get(user)
         if held is None:
@@ -400,12 +421,23 @@ class Scheduler(TaskScheduler):
         held.weight = held.weight if weight is None else float(weight)
         held.limit = held.limit if limit is None else float(limit)
         key, request, share = asked
-        size = int(tasks) if gang else 0
-        queue = held.queues.get((key, size))
-        if queue is None:
-            queue = held.queues[key, size] = _Queue(self._queues, held, request, share, size)
-            self._queues += 1
+        size = int(tasks) if gang or together is not None else 0
         job, self._jobs = self._jobs, self._jobs + 1
+        first = None if together is None else self._together.get(together)
+        if first is not None:
+            if first.user is not held:
+                raise InvalidInstance(f"jobs that start together as {together!r} are of several users; give them one")
+            first.parts.append(_Queue(self._queues, held, request, share, size))
+            first.parts[-1].jobs.append([job, tasks])
+            self._queues += 1
+            held.waiting += tasks
+            return job
+        queue = held.queues.get((key, size, together))
+        if queue is None:
+            queue = held.queues[key, size, together] = _Queue(self._queues, held, request, share, size)
+            self._queues += 1
+            if together is not None:
+                self._together[together] = queue
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
         if not held.waiting:
@@ -448,7 +480,7 @@ class Scheduler(TaskScheduler):
         Raises
         ------
         InvalidInstance
-            If no task of the job waits.
+            If no task of the job waits, or it starts together with others.
 
         Examples
         --------
@@ -462,6 +494,8 @@ class Scheduler(TaskScheduler):
         queue = self._queue_of.get(job) if isinstance(job, (int, np.integer)) else None
         if queue is None:
             raise InvalidInstance(f"no task of job {job!r} waits; give a number that submit returned")
+        if queue.parts:
+            raise InvalidInstance(f"job {job!r} starts together with others, which cannot be withdrawn; let it wait")
         self._advance(at)
         user = queue.user
         ((_, left),) = [one for one in queue.jobs if one[0] == job]
@@ -534,7 +568,11 @@ class Scheduler(TaskScheduler):
             self._enter(first.user)
 
     def _take(self, queue: _Queue) -> list[int] | None:
-        """Take the resources of the first task or gang of a queue; None if it does not fit."""
+        """Take the resources of the first task or gang of a queue, then of its parts; None if they do not fit."""
+        if queue.parts:
+            parts = [(one.request, one.size) for one in queue.all_parts]
+            taken = self._servers.take_parts(parts, self._rule) if _within_limit(queue) else None
+            return None if taken is None else [row for rows in taken for row in rows]
         if queue.size:
             fits = _within_limit(queue)
             return self._servers.take_all(queue.request, self._rule, queue.size) if fits else None
@@ -693,7 +731,7 @@ class Scheduler(TaskScheduler):
             fits = [
                 queue
                 for queue in user.blocked
-                if any(servers.fits(queue.request, row) for row in rows)
+                if any(servers.fits(one.request, row) for one in queue.all_parts for row in rows)
                 and (not queue.size or _fits_together(servers, queue))
             ]
             return min(fits, key=_first_job, default=None)
@@ -721,7 +759,7 @@ class Scheduler(TaskScheduler):
     def _start(self, queue: _Queue, rows: list[int]) -> PlacedTask:
         """Start the first task, or gang, of a queue on servers where its resources are taken."""
         user, job, many = queue.user, queue.jobs[0], len(rows)
-        job[1] -= many
+        job[1] -= queue.size or 1
         if not job[1]:
             queue.jobs.popleft()
             del self._queue_of[job[0]]
@@ -737,7 +775,8 @@ class Scheduler(TaskScheduler):
         if self._timed:
             self.usage._settle(user, self._time)
         self._turn = max(self._turn, user.turn)
-        amount = sum(_share_on(queue, row) for row in rows)
+        parts = [one for one in queue.all_parts for _ in range(one.size or 1)]
+        amount = sum(map(_share_on, parts, rows))
         user.turn += amount / UNIT / user.weight
         user.last = self._started
         user.held += amount
@@ -748,7 +787,15 @@ class Scheduler(TaskScheduler):
             if self._timed:
                 self.usage._started(user, amount / UNIT, self._time)
         self._enter(user)
-        return self._placed(queue, user.name, job[0], rows)
+        first = self._placed(queue, user.name, job[0], rows[: queue.size or 1])
+        placed = queue.size
+        for part in queue.parts:
+            before, number = self._gang, part.jobs[0][0]
+            started = self._placed(part, user.name, number, rows[placed : placed + part.size])
+            self._gang, placed = [*self._gang, started, *before], placed + part.size
+        if queue.parts:
+            self._together = {name: of for name, of in self._together.items() if of is not queue}
+        return first
 
 
 def in_units(share: float) -> int:
@@ -769,17 +816,21 @@ def _share_on(queue: _Queue, row: int) -> int:
 
 def _possible(servers: Servers, queue: _Queue, rows: list[int]) -> bool:
     """Whether a queue may run on one of some servers, and the tasks of a gang fit together."""
-    request = queue.request
-    if request.allowed is not None and not request.allowed[rows].any():
+    masks = [one.request.allowed for one in queue.all_parts]
+    if not any(allowed is None or allowed[rows].any() for allowed in masks):
         return False
     return not queue.size or _fits_together(servers, queue)
 
 
 def _fits_together(servers: Servers, queue: _Queue) -> bool:
     """Whether the tasks of a gang fit now, within the limit of its user."""
-    return _within_limit(queue) and bool(servers.most_of(queue.request).sum() >= queue.size)
+    if not _within_limit(queue):
+        return False
+    if queue.parts:
+        return servers.take_parts([(one.request, one.size) for one in queue.all_parts], "first-fit", False) is not None
+    return bool(servers.most_of(queue.request).sum() >= queue.size)
 
 
 def _within_limit(queue: _Queue) -> bool:
     """Whether all tasks of a gang may run within the limit of its user."""
-    return queue.user.running + queue.size <= queue.user.limit
+    return queue.user.running + sum(one.size for one in queue.all_parts) <= queue.user.limit

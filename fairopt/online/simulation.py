@@ -28,7 +28,7 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.whole.servers import Servers
 
 _DOMINANT = DominantShare()
-_OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "at"}  # of submit
+_OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "together", "labels", "at"}  # of submit
 CHECKED = 64  # questions for the next task between two looks at the time limit
 OFTEN = 1000  # tasks that end between two reports of progress
 
@@ -59,7 +59,8 @@ def simulate(
         methods ``submit(user, demands, tasks)``, which returns a job number, ``next_task()``, which returns an object
         with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Methods that take ``at`` get the time;
         ``submit`` gets ``weight``, ``eligible`` (booleans by server, or None), ``gang``, ``walltime`` (the limit of a
-        task, or its duration) and ``team`` if it takes them. It starts the tasks of a gang at the same moment.
+        task, or its duration), ``team``, ``together`` and ``labels`` if it takes them. It starts the tasks of a gang,
+        and of jobs with the same ``together``, at the same moment.
     fair_at : array-like of shape (n_moments,), optional
         Moments at which the divisible optimum for the tasks present is found, for `Timeline.distance`.
     name : str, optional
@@ -222,6 +223,8 @@ class _Run:
                     self.servers.take(requests[job], s)
                     if jobs[job].gang:
                         gangs.add(job)
+                    if jobs[job].together is not None:
+                        gangs.update(self.table.parts[jobs[job].together])
                 self.left[job] -= 1
                 over = now + durations[job]
                 heapq.heappush(ends, (over, started, job, s, task))
@@ -237,7 +240,7 @@ class _Run:
                     some, all_of = jobs[job].tasks - self.left[job], jobs[job].tasks
                     raise InvalidBlock(
                         f"{self.name}: at {float(now):g} it started {some} of the {all_of} tasks of a gang of user "
-                        f"{jobs[job].user!r}; start all of them at once, or none"
+                        f"{jobs[job].user!r}; start all of them, and of jobs with the same together=, at once, or none"
                     )
             gangs.clear()
         self.until = math.inf
@@ -255,7 +258,7 @@ class _Run:
             job = table.jobs[k]
             if scheduler._timed:
                 scheduler._advance(now)
-            return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
+            return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang, job.together))
 
         return submit
 
@@ -266,6 +269,7 @@ class _Run:
         def submit(k: int, now: Any) -> Any:
             job, request = self.table.jobs[k], self.table.requests[self.table.kind[k]]
             used = {"weight": job.weight != 1, "eligible": request.allowed is not None, "gang": job.gang}
+            used["together"] = job.together is not None
             for key in [key for key, given in used.items() if given and key not in takes]:
                 what = f"submit takes no {key}=, and a job of user {job.user!r} has one"
                 raise InvalidBlock(f"{self.name}: {what}; add it")
@@ -275,6 +279,8 @@ class _Run:
                 "gang": job.gang,
                 "walltime": job.walltime,
                 "team": job.team,
+                "together": job.together,
+                "labels": job.labels,
                 "at": now,
             }
             given = {key: value for key, value in options.items() if key in takes}

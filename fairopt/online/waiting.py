@@ -71,7 +71,7 @@ class Kinds:
 
 @dataclass(slots=True, eq=False)
 class WaitingJob:
-    """A job with waiting tasks: ``size`` of them start together."""
+    """A job with waiting tasks: ``size`` of them start together, and with them all ``parts``, jobs of their own."""
 
     number: int
     user: str
@@ -79,6 +79,8 @@ class WaitingJob:
     size: int
     left: float
     walltime: float
+    together: str | None = None
+    parts: list[WaitingJob] | None = None  # of the first job of some that start together
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class WholeJobs(TaskScheduler):
         super().__init__(capacities, DominantShare(), resources, servers, server_types, placement)
         self._kinds = Kinds(self._servers)
         self._jobs: list[WaitingJob] = []
+        self._together: dict[str, WaitingJob] = {}  # the first of waiting jobs that start together, by label
         self._time = -math.inf
         self._prepare()
 
@@ -111,9 +114,17 @@ class WholeJobs(TaskScheduler):
         """Make what a subclass keeps beside it."""
 
     def _submit(
-        self, user: str, demands: Any, tasks: float, weight: float, eligible: Any, gang: bool, walltime: float
-    ) -> WaitingJob:
-        """A checked job."""
+        self,
+        user: str,
+        demands: Any,
+        tasks: float,
+        weight: float,
+        eligible: Any,
+        gang: bool,
+        walltime: float,
+        together: str | None,
+    ) -> tuple[WaitingJob, bool]:
+        """A checked job, and whether it is one of its own, not a part that starts with an earlier job."""
         check_tasks(user, tasks)
         for name, value, most in (("weight", weight, sys.float_info.max), ("walltime", walltime, math.inf)):
             if not is_number(value) or not 0 < value <= most:
@@ -122,10 +133,19 @@ class WholeJobs(TaskScheduler):
         if gang:
             self.requests.check_gang(user, request, tasks)
         size = int(tasks) if gang else 1
-        job = WaitingJob(len(self._jobs), user, self._kinds.add(request), size, int(tasks), float(walltime))
+        job = WaitingJob(len(self._jobs), user, self._kinds.add(request), size, int(tasks), float(walltime), together)
+        if together is not None:
+            job.parts = None if together in self._together else []
+            first = self._together.setdefault(together, job)
+            if first.user != user or size < tasks:
+                fix = "give one user, and gang=True where there are several tasks"
+                raise InvalidInstance(f"the jobs that start together as {together!r} are not of one user; {fix}")
+            if first is not job:
+                assert first.parts is not None
+                first.parts.append(job)
         self._jobs.append(job)
         self._users.setdefault(user, _Counts()).waiting += job.left
-        return job
+        return job, together is None or job.parts is not None
 
     def next_task(self, at: float | None = None) -> PlacedTask | None:
         """Start the next task; None if no task can start now. Tasks of a gang follow one another."""
@@ -135,7 +155,22 @@ class WholeJobs(TaskScheduler):
         job = self._next()
         if job is None:
             return None
-        return self._start(job, self._take(job))
+        first = self._start(job, self._take(job))
+        for part in job.parts or ():
+            before = self._gang
+            started = self._start(part, WholeJobs._take(self, part))
+            self._gang = [*self._gang, started, *before]
+        if job.together is not None:
+            del self._together[job.together]
+        return first
+
+    def _fits(self, job: WaitingJob) -> bool:
+        """Whether a task, or the gang, of a job fits now, and with it all that start together."""
+        requests = self._kinds.requests
+        if self._kinds.total[job.kind] < job.size or not job.parts:
+            return bool(self._kinds.total[job.kind] >= job.size)
+        parts = [(requests[one.kind], one.size) for one in (job, *job.parts)]
+        return self._servers.take_parts(parts, self._rule, keep=False) is not None
 
     def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
         """End a running task, and release its resources."""

@@ -11,7 +11,7 @@ exactly its capacity. Ties of rules are decided on numbers rounded to 9 digits, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,6 +154,26 @@ class Servers:
                 self.take(request, row, count)
                 rows += [row] * count
         return rows
+
+    def take_parts(
+        self, parts: Sequence[tuple[Request, int]], rule: str | Placement, keep: bool = True
+    ) -> list[list[int]] | None:
+        """Start tasks of several requests together, one request after another; None, and nothing, if some do not fit.
+
+        Without ``keep`` nothing is started; the servers are those where the tasks would be.
+        """
+        before = [row[:] for row in self._room], self._columns.copy(), self._tasks[:]
+        taken = list[list[int]]()
+        for request, tasks in parts:
+            rows = self.take_all(request, rule, tasks)
+            if rows is None:
+                break
+            taken.append(rows)
+        else:
+            if keep:
+                return taken
+        self._room, self._columns, self._tasks = before
+        return taken if len(taken) == len(parts) else None
 
     def take(self, request: Request, row: int, count: int = 1) -> None:
         """Start tasks that fit on a server."""

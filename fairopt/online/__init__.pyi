@@ -1,3 +1,4 @@
+from fairopt.online.accounts import Account as Account
 from fairopt.online.backfill import BackfillScheduler as BackfillScheduler
 from fairopt.online.files import JobTrace as JobTrace
 from fairopt.online.files import read_jobs as read_jobs
@@ -6,6 +7,11 @@ from fairopt.online.promises import longest_wait as longest_wait
 from fairopt.online.promises import service_gap as service_gap
 from fairopt.online.served import Service as Service
 from fairopt.online.served import service as service
+from fairopt.online.slurm import Partition as Partition
+from fairopt.online.slurm import Priority as Priority
+from fairopt.online.slurm import RunningLimit as RunningLimit
+from fairopt.online.slurm import SlurmRules as SlurmRules
+from fairopt.online.slurm import SlurmScheduler as SlurmScheduler
 from fairopt.online.task_scheduler import PlacedTask as PlacedTask
 from fairopt.online.timeline import Timeline as Timeline
 from fairopt.online.traces import BrokenPromise as BrokenPromise

@@ -79,9 +79,8 @@ class BackfillScheduler(WholeJobs):
         """
         self._advance(at)
         job, own = self._submit(user, demands, tasks, weight, eligible, gang, walltime, together)
-        if not own:  # what starts together is planned to end when the last of it does
-            line, first = self._of_line("walltime"), self._together[str(together)].number
-            line[self._of_line("number") == first] = max(job.walltime, self._jobs[first].walltime)
+        if not own:
+            self._join(job)
         else:
             self._add(number=job.number, kind=job.kind, size=job.size, walltime=job.walltime, parts=together is not None)
         return job.number
@@ -93,6 +92,11 @@ class BackfillScheduler(WholeJobs):
                 array = self._arrays[name] = np.concatenate([array] * 2)
             array[self._waiting] = properties[name]
         self._waiting += 1
+
+    def _join(self, job: WaitingJob) -> None:
+        """Plan an end of jobs that start together when the last of them ends."""
+        place = self._of_line("number") == self._together[str(job.together)].number
+        self._of_line("walltime")[place] = np.maximum(self._of_line("walltime")[place], job.walltime)
 
     def _of_line(self, name: str) -> Any:
         """A property of the jobs in line, in their order."""

@@ -68,11 +68,9 @@ class Usage:
                 raise InvalidBlock(f"{name}: {key} is {value!r}; give {fix}")
         if not isinstance(self.lift, bool):
             raise InvalidBlock(f"{name}: lift is {self.lift!r}; give True or False")
-        if not isinstance(self.cost, Mapping) and (self.cost is not None or self._always == "cost"):
-            raise InvalidBlock(f"{name}: cost is {self.cost!r}; give a dict by resource, such as {{'gpu': 1}}")
-        for resource, value in (self.cost or {}).items():
-            if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
-                raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
+        if self.cost is None and self._always == "cost":
+            raise InvalidBlock(f"{name}: cost is None; give a dict by resource, such as {{'gpu': 1}}")
+        checked_cost(name, self.cost)
         if self.cost is not None:
             object.__setattr__(self, "cost", ByUser(self.cost))
 
@@ -124,6 +122,15 @@ class Usage:
 
     def _sample(self, users: Sequence[Any], now: Any, quanta: int) -> None:
         """Bring all users up to a sample; ``quanta`` times have passed since the last one."""
+
+
+def checked_cost(name: str, cost: Any) -> None:
+    """Raise `InvalidBlock` unless a cost is a dict of numbers by resource, or None."""
+    if not isinstance(cost, Mapping | None):
+        raise InvalidBlock(f"{name}: cost is {cost!r}; give a dict by resource, such as {{'gpu': 1}}")
+    for resource, value in (cost or {}).items():
+        if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+            raise InvalidBlock(f"{name}: the cost of {resource!r} is {value!r}; give a finite number >= 0")
 
 
 _CHECKS: dict[str, tuple[Callable[[float], bool], str]] = {

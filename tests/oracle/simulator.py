@@ -6,6 +6,7 @@ EASY backfilling, DRF and hierarchical DRF; tasks go to the first server where t
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
@@ -60,7 +61,7 @@ class Cluster:
         room = [row[:] for row in self.capacities]
         for task in self.running():
             job = self.jobs[task.job]
-            if at is None or task.start + Fraction(job.limit or job.duration) > at:
+            if at is None or planned(task.start, job) > at:
                 room[task.server] = _less(room[task.server], self.demands[task.job])
         return room
 
@@ -104,14 +105,14 @@ class Cluster:
         if (found := self.first(line[:1])) is not None or not line:
             return found
         head = line[0]
-        ends = sorted({t.start + Fraction(self.jobs[t.job].limit or self.jobs[t.job].duration) for t in self.running()})
+        ends = sorted({planned(t.start, self.jobs[t.job]) for t in self.running()})
         moment = next(end for end in ends if self.placed(head, self.free(end)) is not None)
         later = self.free(moment)
         for s in self.placed(head, later) or ():
             later[s] = _less(later[s], self.demands[head])
         for k in line[1:]:
             free, job = self.free(), self.jobs[k]
-            if self.now + Fraction(job.limit or job.duration) > moment:
+            if planned(self.now, job) > moment:
                 free = [[min(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(free, later, strict=True)]
             if (servers := self.placed(k, free)) is not None:
                 return k, servers
@@ -223,6 +224,11 @@ class Cluster:
             for u in rising
         }
         return next_of[min(rising, key=rank.__getitem__)]
+
+
+def planned(start: Fraction, job: fo.Job) -> Any:
+    """When a job that starts ends at its limit."""
+    return start + Fraction(job.walltime) if job.walltime != math.inf else math.inf
 
 
 def _less(row: list[Fraction], other: list[Fraction]) -> list[Fraction]:

@@ -21,10 +21,11 @@ from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io import About
 from fairopt.io.assemble import NO_USERS
-from fairopt.io.files import folders_shown, written_at
-from fairopt.io.readers import Reader, readers, readers_of_jobs
+from fairopt.io.files import folders_shown, reader_of_folder, written_at
+from fairopt.io.readers import Reader, function_of, readers, readers_of_jobs
 from fairopt.io.text_files import DASH
 from fairopt.networks.files import demands_in, is_graph
+from fairopt.online import SlurmRules
 from fairopt.questions.fitting import too_large, why_too_large
 from fairopt.runtime.extensions import OF_ITS_OPTIONS, installed, missing
 
@@ -274,8 +275,18 @@ class Source:
             instance = self._read()
             self.noted.extend(note for note in instance.notes if not note.startswith(NO_USERS))
         self.team_weights.update(instance.team_weights)
-        instance = instance.select_users([])
+        instance = (instance.merged_from or instance).select_users([])  # with their own names
         return instance.pooled() if self.pooled else instance
+
+    def rules(self, servers: Instance, users: str | None) -> SlurmRules | None:
+        """What a folder says of replays by the rules of its scheduler."""
+        place = Path(self.path)
+        entries = {one.name for one in place.iterdir()} if place.is_dir() else set[str]()
+        if not any(kind.rules and not kind.missing(entries, self.options) for kind in readers()):
+            return None
+        kind, parts = reader_of_folder(place, self.options)
+        made = None if kind.rules is None else function_of(kind.rules)(*parts, servers=servers, users=users)
+        return made if isinstance(made, SlurmRules) else None
 
     def read(self) -> Instance:
         """The instance, and what is `noted` of it.

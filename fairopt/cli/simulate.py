@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -25,7 +26,18 @@ from fairopt.io.files import reader_of_folder
 from fairopt.io.quantities import capacity_of
 from fairopt.io.readers import readers_of_jobs
 from fairopt.io.text_files import read_text
-from fairopt.online import BackfillScheduler, HierarchicalScheduler, JobTrace, Timeline, Usage, read_jobs, service
+from fairopt.online import (
+    BackfillScheduler,
+    HierarchicalScheduler,
+    JobTrace,
+    Slurm,
+    SlurmRules,
+    SlurmScheduler,
+    Timeline,
+    Usage,
+    read_jobs,
+    service,
+)
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.served import check_window
 from fairopt.online.simulation import simulate
@@ -61,7 +73,8 @@ SIMULATE = f"""Replay jobs task by task under one or several policies, and repor
 
 A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), which \
 always serves the user with the lowest share; vtc, drr, karma, slurm, kueue, kai, htcondor or decayed, which remember \
-what users had ('vtc:prefill=1,decode=2'); hdrf, which serves the lowest team, then its lowest user; fcfs, first \
+what users had ('vtc:prefill=1,decode=2'); slurm, fair-tree or classic, which with accounts in --servers replay \
+Slurm's rules (priorities, usage of the tree of accounts, partitions, limits, backfilling); hdrf, which serves the lowest team, then its lowest user; fcfs, first \
 come, first served; or easy, fcfs with a reservation for the first waiting job, which others may not delay. Tasks are \
 whole, and each runs on one server. After Ctrl-C the finished part is shown.
 
@@ -132,9 +145,13 @@ def replay_jobs(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What max-min policies remember: 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
+            help="What max-min policies remember (others refuse it): 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
             "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'.",
         ),
+    ] = None,
+    half_life: Annotated[
+        float | None,
+        typer.Option(metavar="TIME", help="Usage so long ago counts half: of max-min policies, and of --usage."),
     ] = None,
     compress: Annotated[
         float,
@@ -201,6 +218,11 @@ def replay_jobs(
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
+    if half_life is not None:
+        name, colon, rest = (usage or "decayed").partition(":")
+        if "half_life" in rest:
+            raise InvalidBlock("--half-life and --usage both give a half-life; leave one of the two out")
+        usage = f"{name}:half_life={half_life!r}{',' * bool(rest)}{rest}"
     remembered = None if usage is None else named_usage(usage)
     costs = dict(labelled_number("--cost", text, "resource", "output=2") for text in cost or ())
     if cost and window is None and kind != SERVICE:
@@ -211,6 +233,11 @@ def replay_jobs(
     rules: dict[str, _Rule] = {}
     for text in policy or ["drf"]:
         rule = _rule(text)
+        if usage is not None:
+            if rule.order != "share" or rule.usage is not None:
+                why = "has a memory of its own" if rule.usage is not None else "compares no past usage"
+                raise InvalidBlock(f"--usage and --half-life do not go with {rule.name}, which {why}; leave them out")
+            rule = rule._replace(usage=remembered, words=usage)
         names = (rule.name if k == 0 else f"{rule.name} ({k + 1})" for k in range(len(rules) + 1))
         rules[next(name for name in names if name not in rules)] = rule
     outs = (
@@ -235,26 +262,35 @@ def replay_jobs(
     for name in costs:
         if name not in cluster.resources:
             raise InvalidBlock(f"--cost names {name!r}; {nearest(name, cluster.resources)}")
+    rules_there = source.rules(cluster, given.get("users")) if capacity is None else None
     with working(f"reading {jobs}"):
-        trace = read_jobs(jobs, cluster, compress=compress, **{name: given[name] for name in given if name in of_jobs})
-    notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
+        of_reader = {name: given[name] for name in given if name in of_jobs}
+        if rules_there is not None and rules_there.places and _takes_partitions(jobs):
+            of_reader["partitions"] = rules_there.places
+        trace = read_jobs(jobs, cluster, compress=compress, **of_reader)
+    parents = {one.name: one.parent for one in rules_there.accounts if one.parent} if rules_there else {}
+    notes = [*trace.notes, *(_said_of_weights(trace, source, parents) if _HDRF in rules.values() else ())]
+    if rules_there is not None and any(_by_slurm(rule, rules_there) for rule in rules.values()):
+        notes += rules_there.notes
     say_notes([*source.all_noted, *notes])
     if placement == "pooled":
         _by_types(trace, cluster)
     schedulers: dict[str, Scheduler | WholeJobs] = {}
     teams = dict.fromkeys(job.team for job in trace if job.team is not None)
-    for name, (_, share, order, weights, of_rule) in rules.items():
+    for name, rule in rules.items():
+        _, share, order, weights, of_rule, _ = rule
         for team in weights or ():
             if team not in teams:
                 raise InvalidBlock(f"hdrf: weights name {team!r}, and no job has this team; {nearest(team, teams)}")
         if order == BACKFILL:
             schedulers[name] = BackfillScheduler(cluster, placement=placement)
         elif order == "hdrf":
-            known = {team: weight for team, weight in source.team_weights.items() if team in teams}
-            of_teams = known if weights is None else weights
-            schedulers[name] = HierarchicalScheduler(cluster, of_teams, placement=placement)
+            of_teams = source.team_weights if weights is None else weights
+            schedulers[name] = HierarchicalScheduler(cluster, of_teams, parents=parents, placement=placement)
+        elif rules_there is not None and _by_slurm(rule, rules_there):
+            schedulers[name] = SlurmScheduler(cluster, _rules_of(rule, rules_there), placement=placement)
         else:
-            past: dict[str, Any] = {"usage": of_rule or remembered} if order == "share" else {}
+            past: dict[str, Any] = {"usage": of_rule} if order == "share" else {}
             schedulers[name] = Scheduler(cluster, share, order=order, placement=placement, on_misfit=on_misfit, **past)
     runs: dict[str, Timeline] = {}
     served_as = costs or (TOKENS if {*TOKENS} <= {*cluster.resources} else None)
@@ -338,7 +374,8 @@ class _Rule(NamedTuple):
     share: Share
     order: str
     weights: Mapping[str, float] | None = None
-    usage: Usage | None = None  # what it remembers; None for that of --usage
+    usage: Usage | None = None  # what it remembers
+    words: str = ""  # how that was given
 
 
 _HDRF = _Rule("HDRF", DominantShare(), "hdrf")  # with the weights of the servers' folder
@@ -351,7 +388,7 @@ def _rule(text: str) -> _Rule:
     if text.strip().lower() == BACKFILL:
         return _Rule("EASY", DominantShare(), BACKFILL)
     if text.strip().partition(":")[0].lower() in USAGES:
-        return _Rule(text.strip(), DominantShare(), "share", usage=named_usage(text))
+        return _Rule(text.strip(), DominantShare(), "share", usage=named_usage(text), words=text)
     policy = named_policy(text)
     if isinstance(policy, HDRF):
         if policy.by != ("team",):
@@ -371,18 +408,51 @@ def _rule(text: str) -> _Rule:
     )
 
 
-def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
+def _by_slurm(rule: _Rule, rules: SlurmRules) -> bool:
+    """Whether a policy is replayed by Slurm's rules, as where there are accounts."""
+    return isinstance(rule.usage, Slurm) and bool(rules.accounts)
+
+
+def _rules_of(rule: _Rule, rules: SlurmRules) -> SlurmRules:
+    """The rules of a folder, with what a policy says of them."""
+    name, _, options = rule.words.strip().partition(":")
+    usage, priority = rule.usage, rules.priority
+    assert isinstance(usage, Slurm)
+    if "sampling" in options:
+        raise InvalidBlock(f"{rule.words!r}: with accounts usage is continuous; leave sampling out")
+    given: dict[str, Any] = {"half_life": usage.half_life} if "half_life" in options else {}
+    given |= {"formula": name.lower()} if name.lower() != "slurm" else {}
+    if usage.cost is not None:
+        given["billing"] = dict(usage.cost)
+    elif rule.name != rule.words.strip():  # the share of a policy with --usage
+        given["billing"] = rule.share
+    return replace(rules, priority=replace(priority, **given))
+
+
+def _said_of_weights(trace: JobTrace, source: Source, parents: Mapping[str, str]) -> list[str]:
     """Which weights of the inputs count between teams under HDRF, and which do not."""
     teams = {job.team for job in trace if job.team is not None}
+    for team in [*teams]:
+        while (team := parents.get(team, "")) and team not in teams:
+            teams.add(team)
     notes = []
     if known := {team: weight for team, weight in sorted(source.team_weights.items()) if team in teams}:
         listed = ", ".join(f"{team} {weight:g}" for team, weight in [*known.items()][:5]) + ", ..." * (len(known) > 5)
-        notes.append(f"hdrf: weights of teams are those of {source.title}: {listed}; hdrf:weights=... replaces them")
+        among = ", each among those with the same account above" if parents else ""
+        notes.append(
+            f"hdrf: weights of teams are those of {source.title}{among}: {listed}; hdrf:weights=... replaces them"
+        )
     if source.team_weights.keys() - teams:
-        notes.append("hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count")
+        above = "" if parents else ", such as accounts above,"
+        notes.append(f"hdrf: jobs have a team only, so weights of other teams{above} do not count")
     if any(job.weight != 1 and job.team is not None for job in trace):
         notes.append("hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams")
     return notes
+
+
+def _takes_partitions(jobs: str) -> bool:
+    """Whether the reader of the jobs knows their partitions."""
+    return any("partitions" in kind.takes and kind.asked(kind.path, Path(jobs), ()) for kind in readers_of_jobs())
 
 
 def _server(capacity: list[str], jobs: str) -> Instance:

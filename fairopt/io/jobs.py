@@ -27,6 +27,7 @@ _ARRIVAL = Column("arrival", "arrivals", "give a finite number >= 0, or dates in
 _LIMIT = Column("limit", "limits", "give a number > 0, or leave it empty for the duration", math.nan, positive=True)
 _COLUMNS = (_DURATION, _TASKS, WEIGHT)
 _ABOUT_JOBS = ("user", "arrival", *(column.name for column in _COLUMNS), "servers", "team", "gang", "limit")
+_LISTS = ("teams", "together", "labels")
 _ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _GANG = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
 
@@ -52,7 +53,11 @@ class JobArguments:
     gangs : array of bool, optional
         Whether all tasks of a job start together.
     limits : array, optional
-        Limits of durations, NaN where there is none.
+        Limits of durations, NaN for the duration, infinity where no end is planned.
+    together : list of str or None, optional
+        The label that jobs which start together have in common.
+    labels : list of dict or None, optional
+        What else is known of each job, such as its partition.
     time_unit : str, optional
         ``"s"`` if times are known to be in seconds.
 
@@ -77,11 +82,14 @@ class JobArguments:
     teams: list[str | None] = field(default_factory=list)
     gangs: Bool = field(default_factory=lambda: np.zeros(0, dtype=bool))
     limits: Float = field(default_factory=lambda: np.zeros(0))
+    together: list[str | None] = field(default_factory=list)
+    labels: list[dict[str, str] | None] = field(default_factory=list)
     time_unit: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.users)
-        self.teams = self.teams or [None] * n
+        for name in _LISTS:
+            setattr(self, name, getattr(self, name) or [None] * n)
         self.gangs = self.gangs if len(self.gangs) else np.zeros(n, dtype=bool)
         self.limits = self.limits if len(self.limits) else np.full(n, math.nan)
 
@@ -107,9 +115,11 @@ class JobArguments:
     def part(self, kept: Bool) -> JobArguments:
         """The jobs where ``kept`` is true."""
         names = ("demands", "durations", "arrivals", "tasks", "weights", "listed", "gangs", "limits")
-        users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
-        teams = [team for team, keep in zip(self.teams, kept, strict=True) if keep]
-        return replace(self, users=users, teams=teams, **{name: getattr(self, name)[kept] for name in names})
+        lists: dict[str, Any] = {
+            name: [one for one, keep in zip(getattr(self, name), kept, strict=True) if keep]
+            for name in ("users", *_LISTS)
+        }
+        return replace(self, **lists, **{name: getattr(self, name)[kept] for name in names})
 
 
 # -- a table --------------------------------------------------------------------------------------------------
@@ -137,9 +147,13 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     ]
     ones = np.ones(len(table))
     dates = are_dates(table.cells("arrival"))
+    numbers: dict[str, Float] = {"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)}
     jobs = JobArguments(
         table.labels("user", unique=False),
         in_order(table.path, amounts, servers, notes),
+        numbers["durations"],
+        tasks=numbers["tasks"],
+        weights=numbers["weights"],
         arrivals=_arrivals(table, notes) if dates else table.numbers(_ARRIVAL),
         listed=listed,
         lists=lists,
@@ -147,7 +161,6 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
         gangs=_gangs(table),
         limits=_limits(table),
         time_unit="s" if dates else None,
-        **{"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)},
     )
     _check_rows(table, jobs, servers)
     return jobs

@@ -88,6 +88,9 @@ class Reader:
         How help and messages call the input, such as ``"a .zip file"``. Default: its files.
     examples : str, default ""
         Lines for the help of ``fairopt convert``: how to get such an input, and to read it.
+    rules : callable or str, optional
+        ``rules(*files, servers, users)``, with the files of ``read``, returns `fairopt.online.SlurmRules` for replays
+        on the servers, None if the files say nothing of accounts.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class Reader:
     documents: Function | None = None
     shown: str = ""
     examples: str = ""
+    rules: Function | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.options, tuple) or not all(isinstance(one, Option) for one in self.options):
@@ -133,8 +137,14 @@ class Reader:
         return [names[0] for names in self.files[without:] if entries.isdisjoint(names)]
 
     def parts(self, folder: Path, entries: set[str]) -> list[list[Path]]:
-        """The paths of each of its files, of which there should be one."""
-        return [[folder / name for name in names if name in entries] for names in self.files + self.further]
+        """The paths of each of its files, of which there should be one; a name of two files is that of the second."""
+        all_of = self.files + self.further
+        several = {one for k, names in enumerate(all_of) for one in names for more in all_of[k + 1 :] if one in more}
+        return [
+            [folder / one for one in names if one in here and not (len(here) > 1 and one in several)]
+            for names in all_of
+            for here in [entries & {*names}]
+        ]
 
     def title(self, joined: str) -> str:
         """What the input looks like, for help and messages."""

@@ -3,7 +3,8 @@
 The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simulate`:
 
 * `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
-* `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
+* `BackfillScheduler`, `HierarchicalScheduler` and `SlurmScheduler`, for `simulate` and for loops of your own; the last
+  by `SlurmRules` of `Account`, `Priority`, `Partition` and `RunningLimit`.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
 * `Usage` and its members `VTC`, `DRR`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
 * `service`: what users were served over time, a `Service`. `service_gap` and `longest_wait`: what a replay kept of
@@ -11,7 +12,8 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 
 The files:
 
-* `scheduler`: lowest share first. `backfill`: EASY. `hierarchical`: teams by dominant shares.
+* `scheduler`: lowest share first. `backfill`: EASY. `hierarchical`: teams by dominant shares. `slurm`: Slurm's
+  priorities, by the shares and usage of `accounts`.
 * `task_scheduler`: what all three have in common. `waiting`: what those of jobs have. `requests`: demands, checked.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.

@@ -82,7 +82,9 @@ class BackfillScheduler(WholeJobs):
         if not own:
             self._join(job)
         else:
-            self._add(number=job.number, kind=job.kind, size=job.size, walltime=job.walltime, parts=together is not None)
+            self._add(
+                number=job.number, kind=job.kind, size=job.size, walltime=job.walltime, parts=together is not None
+            )
         return job.number
 
     def _add(self, **properties: float) -> None:

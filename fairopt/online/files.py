@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairopt import datasets
+from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.files import place_of, reader_of_folder
@@ -17,7 +20,9 @@ from fairopt.io.jobs import read_job_table
 from fairopt.io.notes import Notes
 from fairopt.io.readers import Reader, function_of, readers_to_ask
 from fairopt.online.jobs import Job
+from fairopt.online.requests import Requests, individual_servers
 from fairopt.runtime.extensions import JOBS, broken, looks_like, missing
+from fairopt.solve.whole.servers import Servers
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,8 +153,10 @@ def read_jobs(
             gang=gang,
             limit=None if math.isnan(limit) else limit,
             team=team,
+            together=together,
+            labels=labels,
         )
-        for user, demands, duration, tasks, arrival, weight, k, gang, limit, team in zip(
+        for user, demands, duration, tasks, arrival, weight, k, gang, limit, team, together, labels in zip(
             read.users,
             map(tuple, read.demands.tolist()),
             read.durations.tolist(),
@@ -160,10 +167,41 @@ def read_jobs(
             read.gangs.tolist(),
             read.limits.tolist(),
             read.teams,
+            read.together,
+            read.labels,
             strict=True,
         )
     )
-    return JobTrace(tuple(jobs), tuple(notes.sentences()), read.time_unit)
+    kept = _fitting_together([*jobs], servers, notes)
+    if not kept:
+        raise notes.nothing_left(f"{path} has no job that fits on the servers")
+    return JobTrace(tuple(kept), tuple(notes.sentences()), read.time_unit)
+
+
+def _fitting_together(jobs: list[Job], servers: Instance, notes: Notes) -> list[Job]:
+    """The jobs without those that start together and do not fit on the empty servers together."""
+    parts = dict[str, list[Job]]()
+    for job in jobs:
+        if job.together is not None:
+            parts.setdefault(job.together, []).append(job)
+    if not parts:
+        return jobs
+    alone = individual_servers(servers, None, None, None, pooled=False)
+    requests, large = Requests(alone, Servers(alone.capacities), DominantShare()), list[str]()
+    for name, some in parts.items():
+        try:
+            requests.check_parts(
+                name, [(requests.of(one.user, one.demands, one.eligible)[1], one.tasks) for one in some]
+            )
+        except InvalidInstance:
+            units = np.sum([np.array(one.demands) * one.tasks for one in some], axis=0).tolist()
+            asked = zip(servers.resources, units, servers.total_capacities.tolist(), strict=True)
+            large.append(
+                f"{name}: {', '.join(f'{unit:.12g} {what} of {there:.12g}' for what, unit, there in asked if unit)}"
+            )
+    notes.add("{heterogeneous job} whose parts do not fit on the servers together {was} left out", *large)
+    gone = {text.partition(": ")[0] for text in large}
+    return [job for job in jobs if job.together not in gone]
 
 
 def _reader_of(place: Path, given: Mapping[str, Any]) -> Reader | None:

@@ -130,11 +130,11 @@ class Job:
                 f"a job of user {self.user!r} starts together with others and has {self.tasks} tasks; give gang=True"
             )
         if self.labels is not None:
-            pairs = [*self.labels.items()] if isinstance(self.labels, Mapping) else [None]
-            if not all(isinstance(text, str) for pair in pairs for text in pair or [None]):
+            given: Any = self.labels
+            if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
                 fix = "give a dict of texts, such as {'partition': 'gpu'}"
-                raise InvalidInstance(f"labels of a job of user {self.user!r} are {self.labels!r}; {fix}")
-            object.__setattr__(self, "labels", dict(pairs))
+                raise InvalidInstance(f"labels of a job of user {self.user!r} are {given!r}; {fix}")
+            object.__setattr__(self, "labels", dict(given))
 
     def __repr__(self) -> str:
         optional = {"gang": False, **dict.fromkeys(_OPTIONAL[1:])}  # shown if given

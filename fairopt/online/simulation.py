@@ -223,8 +223,8 @@ class _Run:
                     self.servers.take(requests[job], s)
                     if jobs[job].gang:
                         gangs.add(job)
-                    if jobs[job].together is not None:
-                        gangs.update(self.table.parts[jobs[job].together])
+                    if (label := jobs[job].together) is not None:
+                        gangs.update(self.table.parts[label])
                 self.left[job] -= 1
                 over = now + durations[job]
                 heapq.heappush(ends, (over, started, job, s, task))

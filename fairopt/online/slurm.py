@@ -133,7 +133,8 @@ class RunningLimit:
     Parameters
     ----------
     of : str
-        An account, with all below it, or a user; or ``"qos=NAME"`` or ``"partition=NAME"`` for jobs with such a label.
+        An account, with all below it, or a user; ``"qos=NAME"`` or ``"partition=NAME"`` for jobs with such a label; or
+        "" for all jobs.
     most : dict of float by resource
         Units, as ``GrpTRES`` or ``MaxTRESPU``; ``"jobs"`` is a number of jobs, as ``GrpJobs`` or ``MaxJobsPU``.
     by_user : bool, default False
@@ -265,7 +266,7 @@ class SlurmScheduler(BackfillScheduler):
         self._examples: list[WaitingJob] = []  # a job of each group
         self._held = 0  # jobs at the end of the line that a limit holds back
 
-    def submit(  # type: ignore[override]
+    def submit(
         self,
         user: str,
         demands: ArrayLike | Mapping[str, float],
@@ -310,7 +311,9 @@ class SlurmScheduler(BackfillScheduler):
 
     def _partition(self, of: Mapping[str, str]) -> Partition:
         """The partition of a job: of several the one that comes first."""
-        known = [self.rules.partitions[name] for name in of.get("partition", "").split(",") if name in self.rules.partitions]
+        known = [
+            self.rules.partitions[name] for name in of.get("partition", "").split(",") if name in self.rules.partitions
+        ]
         return max(known, key=lambda one: (one.tier, one.factor), default=Partition())
 
     def _fixed(self, job: WaitingJob, partition: Partition, of: Mapping[str, str]) -> float:
@@ -343,7 +346,7 @@ class SlurmScheduler(BackfillScheduler):
 
     def _limits_on(self, user: str, team: str | None, of: Mapping[str, str]) -> Iterable[_Limit]:
         """The limits that a job counts in."""
-        above, name = {user}, team or ""
+        above, name = {user, ""}, team or ""
         while name and name not in above:
             above.add(name)
             name = self._accounts.parent_of(name)

@@ -434,7 +434,7 @@ def _raise_poorest(offers: list[tuple[Any, float]], amount: float) -> None:
 
 
 _MEMBERS: tuple[type[Usage], ...] = (VTC, DRR, Karma, Slurm, HTCondor, Kueue, KAI)
-NAMES = {"decayed": Usage, "fair-tree": Slurm} | {kind.__name__.lower(): kind for kind in _MEMBERS}
+NAMES = {"decayed": Usage, "fair-tree": Slurm, "classic": Slurm} | {kind.__name__.lower(): kind for kind in _MEMBERS}
 
 
 def named_usage(text: str) -> Usage:

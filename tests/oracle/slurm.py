@@ -66,7 +66,12 @@ def fair_tree(tree: Tree) -> dict[str, Fraction]:
                 out[name] = Fraction(state["rank"], len(leaves))
                 state["left"] -= 1
                 tied = True
-            below = [(k, name) for name, _ in group if levels[name] == value and name not in leaves for k in children(tree, name)]
+            below = [
+                (k, name)
+                for name, _ in group
+                if levels[name] == value and name not in leaves
+                for k in children(tree, name)
+            ]
             if below:
                 walk(below, tied)
             tied = False
@@ -119,7 +124,9 @@ def k_has_child(tree: Tree, name: str) -> bool:
 
 def accounts_of(tree: Tree) -> list[fo.online.Account]:
     """The same for the package, whose usage has that of all below in it."""
-    return [fo.online.Account(name, parent, shares, float(used(tree, name))) for name, (parent, shares, _) in tree.items()]
+    return [
+        fo.online.Account(name, parent, shares, float(used(tree, name))) for name, (parent, shares, _) in tree.items()
+    ]
 
 
 # -- a replay -----------------------------------------------------------------------------------------------------
@@ -128,7 +135,9 @@ def accounts_of(tree: Tree) -> list[fo.online.Account]:
 class SlurmCluster(Cluster):
     """EASY in the order of priorities, recomputed from all that ran whenever somebody asks."""
 
-    def __init__(self, capacities: list[list[Any]], jobs: list[fo.Job], tree: Tree, rules: fo.online.SlurmRules) -> None:
+    def __init__(
+        self, capacities: list[list[Any]], jobs: list[fo.Job], tree: Tree, rules: fo.online.SlurmRules
+    ) -> None:
         super().__init__(capacities, jobs, {})
         self.tree, self.rules = tree, rules
 
@@ -145,7 +154,11 @@ class SlurmCluster(Cluster):
                 if job.user == name:
                     start, end = (Decimal(x.numerator) / x.denominator for x in (task.start, task.start + job.duration))
                     end, bill = min(end, now), Decimal(int(job.demands[0]))
-                    lasted = (weight(now - end) - weight(now - start)) * Decimal(half) / Decimal(2).ln() if half else end - start
+                    lasted = (
+                        (weight(now - end) - weight(now - start)) * Decimal(half) / Decimal(2).ln()
+                        if half
+                        else end - start
+                    )
                     total += bill * lasted
             return rounded(total)
 
@@ -155,11 +168,17 @@ class SlurmCluster(Cluster):
         tree, priority = self.tree_now(), self.rules.priority
         if priority.formula == "fair-tree":
             return fair_tree(tree)
-        return {name: 2.0 ** -float(e / n / Fraction(priority.damping)) if n else 0.0 for name, (e, n) in classic(tree).items()}
+        return {
+            name: 2.0 ** -float(e / n / Fraction(priority.damping)) if n else 0.0
+            for name, (e, n) in classic(tree).items()
+        }
 
     def waiting(self) -> list[int]:
         factors, weights, jobs = self.factors(), self.rules.priority, self.jobs
-        cores, best = sum(row[0] for row in self.capacities), max((p.factor for p in self.rules.partitions.values()), default=1)
+        cores, best = (
+            sum(row[0] for row in self.capacities),
+            max((p.factor for p in self.rules.partitions.values()), default=1),
+        )
 
         def priority(k: int) -> float:
             job, size = jobs[k], jobs[k].tasks if jobs[k].gang else 1
@@ -168,7 +187,9 @@ class SlurmCluster(Cluster):
             age = min(Fraction(1), (self.now - job.arrival) / Fraction(weights.max_age))
             partition = self.rules.partitions[job.labels["partition"]]
             terms = weights.fairshare * Fraction(factors[job.user]) + Fraction(weights.age) * age
-            terms += Fraction(weights.size) * z + Fraction(weights.partition) * Fraction(partition.factor) / Fraction(best)
+            terms += Fraction(weights.size) * z + Fraction(weights.partition) * Fraction(partition.factor) / Fraction(
+                best
+            )
             return round(float(terms), 9)
 
         def place(k: int) -> Any:

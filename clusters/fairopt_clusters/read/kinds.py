@@ -173,7 +173,8 @@ _SLURM = Reader(
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
     files=(_NODES_OF_SLURM, _document("jobs")),
-    further=(ACCOUNTS,),
+    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",)),
+    rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),
     examples="""  mkdir slurm
   scontrol show node --json > slurm/nodes.json
@@ -257,7 +258,11 @@ JOBS = (
     Reader(
         "output of sacct",
         f"{_READ}.slurm.accounting:read_accounting",
-        (Option("users", metavar="WHO", help="A user is a 'user' of an account (default) or an 'account'."),),
+        (
+            Option("users", metavar="WHO", help="A user is a 'user' of an account (default) or an 'account'."),
+            Option("limit_default", float, "SECONDS", "The limit of jobs without one; default: no planned end."),
+            Option("partitions", dict),
+        ),
         path=f"{_READ}.slurm.accounting:is_accounting",
         shown="output of sacct",
         examples="  sacct.txt  of Slurm: sacct -P -a -X -o ALL, or fewer columns\n"

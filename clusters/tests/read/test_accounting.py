@@ -1,6 +1,7 @@
 """Output of sacct: as text and as JSON, what is left out, and how wrong files are refused."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_elapsed_or_start_and_end_or_raw_columns_are_enough(cluster, written):
     ):
         (job,) = fo.online.read_jobs(written(header.format(columns) + row.format(cells)), cluster)
         assert (job.user, job.duration, job.demands) == ("bio/no user", 90.0, (2.0, 0.5, 0.0))
-        assert job.limit == (300.0 if "Raw" in columns else None)
+        assert job.limit == (300.0 if "Raw" in columns else math.inf)
 
 
 def test_memory_is_converted_to_the_unit_of_the_servers(written):

@@ -54,6 +54,7 @@ _NEVER = {"", "Unknown", "None", "N/A"}
 _GIB = {"KiB": 2.0**20, "MiB": 2.0**10, "GiB": 1.0, "TiB": 2.0**-10, "MB": 1.073741824e3, "GB": 1.073741824}
 _LASTS = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d\d(?:\.\d{1,9})?)")
 _STEP = re.compile(r"[^.]*\.")
+_PART = re.compile(r"(\d+)\+\d+")  # of a heterogeneous job
 
 
 @dataclass
@@ -69,6 +70,8 @@ class _Record:
     limit: float
     nodes: int
     amounts: Amounts = field(default_factory=Amounts)
+    labels: dict[str, str] = field(default_factory=dict)  # partition and QOS
+    together: str | None = None  # the heterogeneous job that it is a part of
 
 
 def is_accounting(path: Path, kinds: Sequence[str]) -> bool:
@@ -80,13 +83,21 @@ def is_accounting(path: Path, kinds: Sequence[str]) -> bool:
     return text.startswith("{") or ("|" in first and "," not in first)
 
 
-def read_accounting(path: str | os.PathLike[str], servers: Instance, notes: Notes, users: str = "user") -> JobArguments:
+def read_accounting(
+    path: str | os.PathLike[str],
+    servers: Instance,
+    notes: Notes,
+    users: str = "user",
+    limit_default: float | None = None,
+    partitions: Mapping[str, Sequence[str]] | None = None,
+) -> JobArguments:
     """Read jobs that ran.
 
-    A job arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``; its account is its team. On k
-    servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without it, of ``AllocTRES``), which may share a
-    server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran or fit on no
-    servers, and steps are left out, with a note. Partitions and reservations are not modelled.
+    A job arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``, without one ``limit_default`` or
+    no planned end; its account is its team. On k servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without
+    it, of ``AllocTRES``), which may share a server; parts of a heterogeneous job start together. A type of GPU, and
+    ``partitions`` with the servers in each, decide on which servers it may run. Jobs that have not ended, never ran or
+    fit on no servers, and steps are left out, with a note. Reservations are not modelled.
     """
     check_choice("users", users, ("user", "account"))
     name = os.fspath(path)
@@ -95,7 +106,7 @@ def read_accounting(path: str | os.PathLike[str], servers: Instance, notes: Note
     kept = [record for record in records if _counts(record, notes)]
     if not kept:
         raise notes.nothing_left(f"{name} has no job that ran" if records else f"{name} lists no jobs")
-    return _arguments(kept, name, servers, notes, users)
+    return _arguments(kept, name, servers, notes, users, limit_default, partitions or {})
 
 
 def _counts(record: _Record, notes: Notes) -> bool:
@@ -114,7 +125,15 @@ def _counts(record: _Record, notes: Notes) -> bool:
     return False
 
 
-def _arguments(records: list[_Record], name: str, servers: Instance, notes: Notes, users: str) -> JobArguments:
+def _arguments(
+    records: list[_Record],
+    name: str,
+    servers: Instance,
+    notes: Notes,
+    users: str,
+    limit_default: float | None,
+    partitions: Mapping[str, Sequence[str]],
+) -> JobArguments:
     n = len(records)
     anything = {record.name: dict(record.amounts.total) for record in records}
     for record in records:
@@ -137,13 +156,16 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
     for kind in generic:
         if f"{kind}:{ANY}" in servers.resources:
             amounts[f"{kind}:{ANY}"] = [anything[record.name].get(kind, 0) for record in records]
-    lists, listed = _types(records, servers, typed, notes)
+    lists, listed = _places(records, servers, typed, partitions, notes)
     durations = np.array([record.lasted for record in records])
     limits = np.array([record.limit for record in records])
+    without = np.isnan(limits)
+    what = "no planned end (--limit-default gives one)" if limit_default is None else f"one of {limit_default:g} s"
+    notes.add("{job} without a limit {has} {what}", number=int(without.sum()), what=what)
+    limits[without] = math.inf if limit_default is None else limit_default
     over = np.flatnonzero(limits < durations)
     notes.add("{job} ran longer than the limit, which counts as the time that it ran", *(records[k].name for k in over))
     limits[over] = durations[over]
-    notes.add("{job} without a limit {counts} with the time that it ran", number=int(np.isnan(limits).sum()))
     submit = np.array([record.submit for record in records])
     accounts = [record.account or "no account" for record in records]
     names = [record.user or "no user" for record in records]
@@ -156,7 +178,7 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
         accounts if users == "account" else [f"{a}/{u}" for a, u in zip(accounts, names, strict=True)],
         in_order(name, _columns(amounts, nodes, servers), servers, notes),
         durations,
-        submit - submit.min(),
+        _same_arrivals(submit - submit.min(), records),
         nodes,
         np.ones(n),
         listed,
@@ -164,9 +186,13 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
         teams=list(accounts),
         gangs=nodes > 1,
         limits=limits,
+        together=[record.together for record in records],
+        labels=[record.labels or None for record in records],
         time_unit="s",
     )
     fits = jobs.fitting(servers)
+    halves = {one for one, fit in zip(jobs.together, fits.tolist(), strict=True) if not fit}
+    fits &= np.array([one is None or one not in halves for one in jobs.together])
     notes.add("{job} larger than the servers {was} left out", *(records[k].name for k in np.flatnonzero(~fits)))
     if not fits.any():
         raise notes.nothing_left(f"{name} has no job that fits on the servers")
@@ -196,11 +222,25 @@ def _columns(amounts: dict[str, list[Any]], nodes: Any, servers: Instance) -> di
     return out
 
 
-def _types(
-    records: list[_Record], servers: Instance, resources: set[str], notes: Notes
+def _same_arrivals(arrivals: Any, records: list[_Record]) -> Any:
+    """Arrivals in which the parts of a heterogeneous job arrive with the last of them."""
+    last = dict[str | None, float]()
+    for arrival, record in zip(arrivals.tolist(), records, strict=True):
+        last[record.together] = max(arrival, last.get(record.together, 0.0))
+    return np.array([a if r.together is None else last[r.together] for a, r in zip(arrivals, records, strict=True)])
+
+
+def _places(
+    records: list[_Record],
+    servers: Instance,
+    resources: set[str],
+    partitions: Mapping[str, Sequence[str]],
+    notes: Notes,
 ) -> tuple[list[tuple[str, ...] | None], Any]:
-    """Types of servers where jobs with a type of GPU may run."""
+    """Servers, or types of servers, where jobs with a type of GPU or a known partition may run."""
     kinds = {kind: {*re.sub(r":\d+(?=\||$)", "", kind.lower()).split("|")} for kind in servers.server_types or ()}
+    type_of = dict(zip(servers.servers, servers.server_types or [""] * servers.n_servers, strict=True))
+    known = dict[tuple[tuple[str, ...], str], tuple[str, ...]]()
     wanted = []
     for record in records:
         types = {
@@ -209,7 +249,15 @@ def _types(
         fits = tuple(kind for kind, has in kinds.items() if {one.lower() for one in types} <= has)
         if types and not fits:
             notes.add("{job} of a type of GPU that no server has may run on any", record.name)
-        wanted.append(fits if types and fits else ())
+        fits = fits if types else ()
+        key = fits, record.labels.get("partition", "")
+        if key not in known:
+            named = [host for one in key[1].split(",") for host in partitions.get(one, ())]
+            both = tuple(host for host in dict.fromkeys(named) if not fits or type_of.get(host) in fits)
+            known[key] = both or (fits if not named else ())
+        if partitions and key[1] and not known[key]:
+            notes.add("{job} of a partition without such servers may run on any", f"{record.name}: {key[1]}")
+        wanted.append(known[key])
     firsts, listed = distinct(wanted)
     return [wanted[row] or None for row in firsts], listed
 
@@ -236,6 +284,7 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
     lasted, limits = _lasted(table, "Elapsed", 1.0), _lasted(table, "Timelimit", 60.0)
     of_nodes = next((one for one in ("NNodes", "AllocNodes", "ReqNodes") if one in columns), "NNodes")
     nodes, who, accounts, in_state = cells(of_nodes), cells("User"), cells("Account"), cells("State")
+    labels = {"partition": cells("Partition"), "qos": cells("QOS")}
     for row in steps(range(len(table)), f"jobs of {os.path.basename(name)}", len(table)):
         if _STEP.match(ids[row]):
             notes.add("{step} of jobs {was} left out (sacct -X leaves them out too)", number=1)
@@ -259,6 +308,8 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
             limits[row],
             max(count or int(amounts.plain.get("node", 0)), 1),
             amounts,
+            {key: column[row] for key, column in labels.items() if column[row] not in _NEVER},
+            match[1] if (match := _PART.fullmatch(ids[row])) else None,
         )
 
 
@@ -332,8 +383,15 @@ class _State(Part):
     current: States = Field(default_factory=set)
 
 
+class _Heterogeneous(Part):
+    job_id: Whole = None
+
+
 class _Job(Part):
     job_id: Whole = None
+    partition: Text = ""
+    qos: Text = ""
+    het: _Heterogeneous = Field(default_factory=_Heterogeneous)
     user: Text = ""
     account: Text = ""
     allocation_nodes: Whole = None
@@ -364,6 +422,8 @@ def _of_json(path: str | os.PathLike[str], name: str) -> Iterator[_Record]:
             math.nan if not times.limit else times.limit * 60.0,
             max(job.allocation_nodes or int(amounts.plain.get("node", 0)), 1),
             amounts,
+            {key: value for key, value in (("partition", job.partition), ("qos", job.qos)) if value},
+            str(job.het.job_id) if job.het.job_id else None,
         )
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import Field
 
+import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, Part, checked, shown
 from fairopt_clusters.read.queues.teams import labels_of, note_rest
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
-from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, tres, tres_of_list, whole
+from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, Whole64, tres, tres_of_list, whole
 
 _ROOT = "root"
 _LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*'?([^':]+)'?\s*(?::(.*))?")
@@ -43,6 +44,7 @@ class Association(Part):
     cluster: Text = ""
     parent_account: Text = ""
     shares_raw: Whole = None
+    usage: Whole64 = None
     max: _Limits = Field(default_factory=_Limits)
     rest: dict[str, str] = Field(default_factory=dict)  # of a dump: options that are not modelled
     place: str = ""
@@ -91,17 +93,35 @@ def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
         notes |= {_OF_USERS: "they do not count"} if len(of_users.get(account, ())) > 1 else {}
         weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
         parent = "" if one.parent_account == _ROOT else one.parent_account
-        queues.append(Queue(account, parent, weight, limit=_amounts(one.limits), notes=notes, place=one.place))
+        queues.append(Queue(account, parent, weight, limit=amounts_of(one.limits), notes=notes, place=one.place))
     missing = dict.fromkeys(one.parent for one in queues if one.parent not in ("", *known))
     return QueueTree("Slurm", (*(Queue(parent) for parent in missing), *queues))
 
 
-def _amounts(limits: Amounts) -> dict[str, float]:
+def amounts_of(limits: Amounts) -> dict[str, float]:
     """Amounts in cores, GiB and pieces."""
     plain = {key: amount for key, amount in limits.plain.items() if key != "mem"}
     memory = {"memory": limits.plain["mem"] / 1024} if "mem" in limits.plain else {}
     typed = {f"{of}:{kind}": amount for (of, kind), amount in limits.typed.items()}
     return {key: float(amount) for key, amount in {**plain, **memory, **limits.total, **typed}.items()}
+
+
+def accounts_of(document: Mapping[str, Any], name: str, by_user: bool) -> list[fo.online.Account]:
+    """The accounts, and users as ``account/user``, with shares and past usage, for replays and for who is next."""
+    tree, found = tree_of(document, name), dict[str, fo.online.Account]()
+    used = dict[str, float]()
+    for one in associations_in(document, name):
+        label = f"{one.account}/{one.user}" if one.user else one.account
+        used[label] = max(used.get(label, 0.0), float(one.usage or 0))  # of several partitions, or clusters, one counts
+        if one.user and by_user:
+            shares = None if one.shares_raw == _AS_PARENT else float(1 if one.shares_raw is None else one.shares_raw)
+            parent = "" if one.account == _ROOT else one.account
+            found.setdefault(label, fo.online.Account(label, parent, shares, used[label]))
+    for queue in tree.queues:
+        shares = None if _OF_PARENT in queue.notes else queue.weight
+        found[queue.name] = fo.online.Account(queue.name, queue.parent, shares, used.get(queue.name, 0.0))
+    missing = {one.parent for one in found.values()} - {"", *found}
+    return [*found.values(), *(fo.online.Account(parent) for parent in sorted(missing))]
 
 
 def without_share(tree: QueueTree, account: str) -> bool:
@@ -206,7 +226,7 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
             raw = _AS_PARENT if share == "parent" else whole(share)
         except InvalidInstance as error:
             raise InvalidInstance(f"{place}: RawShares is {shown(share)}; {error}") from None
-        entry = {"account": account, "user": user, "shares_raw": raw, "place": place}
+        entry = {"account": account, "user": user, "shares_raw": raw, "usage": row.get("RawUsage"), "place": place}
         if user:
             entries.append(entry)
             continue
@@ -235,5 +255,7 @@ def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
             raise InvalidInstance(f"shares[{k}].shares is {shown(one['shares'])}; {error}") from None
         if account != _ROOT or of_user:
             of = {"user": one["name"]} if of_user else {"parent_account": parent}
-            entries.append({"account": account, "shares_raw": raw, "place": f"shares[{k}]", **of})
+            entries.append(
+                {"account": account, "shares_raw": raw, "usage": one.get("usage"), "place": f"shares[{k}]", **of}
+            )
     return {"associations": entries}

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Part, shown
 
 # NO_VAL16 and NO_VAL of slurm.h (INFINITE is above them); versions before 0.0.39 write them as plain numbers
-_UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
+_UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE, 64: 0xFFFFFFFFFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # missing values, by version
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
@@ -25,7 +25,7 @@ _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 def whole(value: object, bits: int = 32) -> int | None:
     """A whole number; None if it is unset or infinite, which Slurm does not distinguish.
 
-    ``bits`` (16 or 32) is the size of the number in Slurm, which determines the mark of an unset one.
+    ``bits`` (16, 32 or 64) is the size of the number in Slurm, which determines the mark of an unset one.
     """
     if isinstance(value, Mapping):  # {"set": true, "infinite": false, "number": 5}
         for key in ("set", "infinite"):
@@ -243,6 +243,7 @@ def array_tasks(value: object) -> ArrayText:
 
 Whole = Annotated[int | None, PlainValidator(whole)]
 Whole16 = Annotated[int | None, PlainValidator(lambda value: whole(value, bits=16))]
+Whole64 = Annotated[int | None, PlainValidator(lambda value: whole(value, bits=64))]
 Text = Annotated[str, PlainValidator(text)]
 Words = Annotated[list[str], PlainValidator(words)]
 States = Annotated[set[str], PlainValidator(states)]

@@ -53,9 +53,14 @@ class _Options:
 
 
 def arguments_of_slurm(
-    nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any
+    nodes: Document | None,
+    jobs: Document,
+    associations: Document | None = None,
+    _settings: Document | None = None,
+    _qos: Document | None = None,
+    **given: Any,
 ) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`."""
+    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`. Replays read the other files (`rules`)."""
     options = _Options(**given)
     tree = None if options.users != "account" else associations
     return _arguments(

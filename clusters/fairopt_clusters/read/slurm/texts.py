@@ -78,6 +78,21 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
     return _servers(lines, name)
 
 
+def settings_of(text: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The settings of ``slurm.conf``, and its partitions by name; keys are in lower case."""
+    settings, partitions, usual = _Record(), dict[str, _Record](), _Record()
+    for line, _ in _lines(text):
+        fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        name = fields.get("partitionname")
+        if name is None:
+            settings |= {} if _RECORD.match(line) else fields
+        elif name.upper() == "DEFAULT":
+            usual |= fields
+        else:
+            partitions[name] = usual | fields
+    return settings, partitions
+
+
 def _lines(text: str) -> Iterator[tuple[str, int]]:
     """Lines without comments, with their numbers; those that end in a backslash go on in the next."""
     start, first = "", 0

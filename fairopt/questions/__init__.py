@@ -22,6 +22,7 @@ The files:
   limits leave idle.
 * `explain`: what stops a user or team (`explained_answer`), by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
+* `next_account`: which account is next by past usage.
 * `fitting`: tasks that fit on no server.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
   `differences`: the same of two answers, and because of what.

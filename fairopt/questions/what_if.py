@@ -158,8 +158,11 @@ class WhatIf:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Numbers of tasks, and who gains and loses: the innermost teams, or users; then `warnings`."""
-        return (_tasks(self), _who(self), *self.warnings)
+        """Numbers of tasks, who gains and loses, and who pays for guarantees inside other teams; then `warnings`.
+
+        Who gains and loses are the innermost teams, or users.
+        """
+        return (_tasks(self), _who(self), *_paid(self), *self.warnings)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -437,6 +440,37 @@ def _who(found: WhatIf) -> str:
         parts += some + end
     even = gains.states.count(EVEN)
     return "; ".join([*parts, *([f"the other {even:,} neither gain nor lose"] if even > 1 else [])])
+
+
+def _paid(found: WhatIf) -> list[str]:
+    """Of guarantees of teams inside others that were raised: what their siblings pay, and what all others do."""
+    was, now, out = found.before.instance, found.after.instance, list[str]()
+    if was.users != now.users or was.resources != now.resources or not now.team_guarantees:
+        return out
+    gains = found.gains()
+    change, before = gains.difference[:, 1:], gains.before[:, 1:]
+    for team, amounts in now.team_guarantees.items():
+        mine, above = now.teams.names[team], _team_above(now, team)
+        for name, amount in amounts.items():
+            i = now.resource_index(name)
+            gained = float(change[mine, i].sum())
+            if above is None or amount <= was.team_guarantees.get(team, {}).get(name, 0.0) or gained <= 0:
+                continue
+            inside = now.teams.names[above]
+            beside, whole = -float(change[np.setdiff1d(inside, mine), i].sum()), float(before[inside, i].sum())
+            others = gained - beside
+            text = f"{gained:,.4g} {name} more for {team}: {above} without it pays {beside:,.4g}, all others {others:,.4g}"
+            if others > NOISE * now.total_capacities[i]:
+                text += f"; a limit of {whole:,.4g} {name} on {above} makes it pay all"
+            out.append(text)
+    return out
+
+
+def _team_above(instance: Instance, team: str) -> str | None:
+    """The innermost team that a team is in, with members of its own."""
+    mine = {*instance.teams.names[team].tolist()}
+    outer = [(len(of), name) for name, of in instance.teams.names.items() if mine < {*of.tolist()}]
+    return min(outer)[1] if outer else None
 
 
 def _amount(gains: Gains, r: int, by: str) -> str:

@@ -74,9 +74,9 @@ SIMULATE = f"""Replay jobs task by task under one or several policies, and repor
 A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), which \
 always serves the user with the lowest share; vtc, drr, karma, slurm, kueue, kai, htcondor or decayed, which remember \
 what users had ('vtc:prefill=1,decode=2'); slurm, fair-tree or classic, which with accounts in --servers replay \
-Slurm's rules (priorities, usage of the tree of accounts, partitions, limits, backfilling); hdrf, which serves the lowest team, then its lowest user; fcfs, first \
-come, first served; or easy, fcfs with a reservation for the first waiting job, which others may not delay. Tasks are \
-whole, and each runs on one server. After Ctrl-C the finished part is shown.
+Slurm's rules (priorities, usage of the tree of accounts, limits, backfilling); hdrf, which serves the lowest team, \
+then its lowest user; fcfs, first come, first served; or easy, fcfs with a reservation for the first waiting job, \
+which others may not delay. Tasks are whole, and each runs on one server. After Ctrl-C the finished part is shown.
 
 \b
 [bold]Jobs[/]
@@ -145,8 +145,9 @@ def replay_jobs(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What max-min policies remember (others refuse it): 'vtc', 'karma', 'slurm', 'kai', 'kueue', 'htcondor' or 'decayed', "
-            "with options and costs of resources: 'kai:k=2', 'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'.",
+            help="What max-min policies remember; others refuse it: 'vtc', 'karma', 'slurm', 'fair-tree', 'classic', "
+            "'kai', 'kueue', 'htcondor' or 'decayed', with options and costs of resources: 'kai:k=2', "
+            "'vtc:prefill=1,decode=2', 'decayed:half_life=60,lift=0'.",
         ),
     ] = None,
     half_life: Annotated[
@@ -219,7 +220,7 @@ def replay_jobs(
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
     if half_life is not None:
-        name, colon, rest = (usage or "decayed").partition(":")
+        name, _, rest = (usage or "decayed").partition(":")
         if "half_life" in rest:
             raise InvalidBlock("--half-life and --usage both give a half-life; leave one of the two out")
         usage = f"{name}:half_life={half_life!r}{',' * bool(rest)}{rest}"

@@ -30,8 +30,8 @@ Each full resource, each reached limit and each constraint is raised by 1%, and 
 remain fractions of the present capacities. What is said to stop a user gives it more when raised; the table also has \
 what that costs the others. What is named neither in the sentences nor in the table leaves the user as it is.
 
-Where the input has Slurm's accounts with past usage (sshare) and no policy is named: which account is before which, by \
-what level of Fair Tree, and what it would take.
+Where the input has Slurm's accounts with past usage (sshare) and no policy is named: which account is before which, \
+by what level of Fair Tree, and what it would take.
 
 Without NAME: one sentence for each team (for each user if there are no teams), the worst off first.
 

@@ -11,7 +11,7 @@ Of a node with raw shares s among siblings with S in sum, which used u of what t
 
 Usage is what was billed, and a half-life ago counts half: at a constant rate r it goes from u to
 u q + r (1 - q) h / ln 2 in a time t, with q = 2^(-t / h). Equal levels are found after rounding to 36 bits, so that
-ties do not depend on the last digit of a power. All of it is in arrays: ranks of 1,000 users in 60 accounts take 0.6 ms.
+ties do not depend on the last digit of a power. All of it is in arrays, as it is computed at each event of a replay.
 
 SchedMD, *Fair Tree Fairshare Algorithm* and *Classic Fairshare Algorithm* of Slurm's manual.
 """
@@ -108,7 +108,7 @@ class Accounts:
 
     def _place(self, name: str, path: tuple[str, ...]) -> None:
         """Add a node after those above it."""
-        if name in self.index or self._adopted(one := self._by_name[name]) and not one.parent:
+        if name in self.index or (self._adopted(one := self._by_name[name]) and not one.parent):
             return
         if name in path:
             raise InvalidInstance(f"the account {name!r} is above itself; correct its parent")

@@ -173,7 +173,7 @@ class BackfillScheduler(WholeJobs):
         return np.maximum(most, 0.0) if request.allowed is None else np.where(request.allowed, np.maximum(most, 0.0), 0)
 
     def _reserve(self, job: WaitingJob) -> None:
-        """Find the earliest moment at which a job fits, with all that start together, and what is free then beside it."""
+        """Find the earliest moment when a job, and all that start with it, fit, and what is free then beside them."""
         request, size = self._kinds.requests[job.kind], job.size
         most = self._servers.most_of(request).tolist()
         total, room = sum(most), self._servers.room(range(self.instance.n_servers)).tolist()
@@ -193,7 +193,10 @@ class BackfillScheduler(WholeJobs):
         self._moment, self._later = moment, self._reserved(job, room) if later is None else later
 
     def _reserved(self, job: WaitingJob, room: list[list[float]]) -> Float | None:
-        """What is free beside a job, and all that start with it, on the first servers of some room; None if it does not fit."""
+        """What is free beside a job, and all that start with it, on the first servers of some room.
+
+        None if they do not fit.
+        """
         later = np.array(room)
         for one in (job, *(job.parts or ())):
             request, left = self._kinds.requests[one.kind], one.size

@@ -36,14 +36,15 @@ class HierarchicalScheduler(WholeJobs):
 
     Notes
     -----
-    A user *can rise* if a waiting task of it, or a gang, fits now; a team if one of its members, users and teams, can. A
-    user's vector is what its running tasks hold, as parts of total capacities. A team's vector is the sum of its
+    A user *can rise* if a waiting task of it, or a gang, fits now; a team if one of its members, users and teams, can.
+    A user's vector is what its running tasks hold, as parts of total capacities. A team's vector is the sum of its
     members', in which those that can rise are scaled down to the lowest level among them. A level is the largest entry
     of a vector over the resources that are not in use everywhere, per weight. Of the teams, and users without a team,
-    that can rise the one with the lowest level is next, and of a team its lowest member; ties go to the lower dominant share per weight without
-    scaling. Other ties are those of `Scheduler`, among teams as among the users of a team: of those that hold nothing
-    the one that was given least per weight while it waited is next, then whoever was served least recently, then who
-    came first. Of a user the first job that fits starts. `fairopt.HDRF` is the same with divisible tasks.
+    that can rise the one with the lowest level is next, and of a team its lowest member; ties go to the lower dominant
+    share per weight without scaling. Other ties are those of `Scheduler`, among the members of each team: of those that
+    hold nothing the one that was given least per weight while it waited is next, then whoever was served least
+    recently, then who came first. Of a user the first job that fits starts. `fairopt.HDRF` is the same with divisible
+    tasks.
 
     Examples
     --------

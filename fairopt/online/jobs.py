@@ -131,7 +131,9 @@ class Job:
             )
         if self.labels is not None:
             given: Any = self.labels
-            if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
+            if not isinstance(given, Mapping) or not all(
+                isinstance(one, str) for pair in given.items() for one in pair
+            ):
                 fix = "give a dict of texts, such as {'partition': 'gpu'}"
                 raise InvalidInstance(f"labels of a job of user {self.user!r} are {given!r}; {fix}")
             object.__setattr__(self, "labels", dict(given))

@@ -281,7 +281,10 @@ class SlurmScheduler(BackfillScheduler):
         labels: Mapping[str, str] | None = None,
         at: float,
     ) -> int:
-        """Add a job; return its number. See `Scheduler.submit` and `Job`; ``weight`` is that of a user not in the tree."""
+        """Add a job; return its number. See `Scheduler.submit` and `Job`.
+
+        ``weight`` is that of a user who is not in the tree.
+        """
         self._advance(at)
         job, own = self._submit(user, demands, tasks, weight, eligible, gang, walltime, together)
         of = labels or {}

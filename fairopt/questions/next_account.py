@@ -2,8 +2,8 @@
 
 Two accounts are compared where their paths from the root part, by the levels of `fairopt.online.accounts`: shares over
 usage, each as a part of those of siblings. Of siblings p and q with shares s and usage u, q is first if
-s_q / u_q > s_p / u_p. So p comes first once q has used more than s_q u_p / s_p, or with shares above s_q u_p / u_q. That
-all usage decays by one half-life changes neither.
+s_q / u_q > s_p / u_p. So p comes first once q has used more than s_q u_p / s_p, or with shares above s_q u_p / u_q.
+That all usage decays by one half-life changes neither.
 """
 
 from __future__ import annotations

@@ -458,9 +458,12 @@ def _paid(found: WhatIf) -> list[str]:
                 continue
             inside = now.teams.names[above]
             beside, whole = -float(change[np.setdiff1d(inside, mine), i].sum()), float(before[inside, i].sum())
-            others = gained - beside
-            text = f"{gained:,.4g} {name} more for {team}: {above} without it pays {beside:,.4g}, all others {others:,.4g}"
-            if others > NOISE * now.total_capacities[i]:
+            others = max(0.0, gained - beside)
+            others *= others > NOISE * float(now.total_capacities[i])
+            text = (
+                f"{gained:,.4g} {name} more for {team}: {above} without it pays {beside:,.4g}, all others {others:,.4g}"
+            )
+            if others:
                 text += f"; a limit of {whole:,.4g} {name} on {above} makes it pay all"
             out.append(text)
     return out

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from decimal import Decimal, getcontext
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
-from oracle.simulator import Cluster, Started
-
 import fairopt as fo
+from oracle.simulator import Cluster, Started
 
 getcontext().prec = 40
 Tree = dict[str, tuple[str, Any, Any]]
@@ -104,22 +104,29 @@ def classic(tree: Tree) -> dict[str, tuple[Fraction, Fraction]]:
     return out
 
 
+@cache
+def kept(ago: Decimal, half_life: float) -> Decimal:
+    """The part of usage that counts after a time."""
+    return (-(Decimal(2).ln()) * ago / Decimal(half_life)).exp()
+
+
+def classic_factor(usage: Fraction, shares: Fraction, damping: float = 1.0) -> float:
+    return 2.0 ** -float(usage / shares / Fraction(damping)) if shares else 0.0
+
+
 def drawn_tree(seed: int, usage: bool = True) -> Tree:
     """A random tree of accounts with users, small shares and usage, so that levels tie."""
     r, tree = random.Random(seed), Tree()
-    amount = (lambda: r.choice([0, 0, 1, 2, 3, 6, 12])) if usage else (lambda: 0)
+    amounts = [0, 0, 1, 2, 3, 6, 12] if usage else [0]
     accounts = [f"a{k}" for k in range(r.randint(1, 6))]
     for k, name in enumerate(accounts):
         parent = r.choice(["", *accounts[:k]])
         tree[name] = parent, r.choice([0, 1, 1, 2, 3, None]), r.choice([0, 0, 1]) if usage else 0
     for account in accounts:
-        for k in range(r.randint(0 if k_has_child(tree, account) else 1, 3)):
-            tree[f"{account}/u{k}"] = account, r.choice([0, 1, 1, 1, 4, None]), amount()
+        has_others = any(parent == account for parent, _, _ in tree.values())
+        for k in range(r.randint(0 if has_others else 1, 3)):
+            tree[f"{account}/u{k}"] = account, r.choice([0, 1, 1, 1, 4, None]), r.choice(amounts)
     return tree
-
-
-def k_has_child(tree: Tree, name: str) -> bool:
-    return any(parent == name for parent, _, _ in tree.values())
 
 
 def accounts_of(tree: Tree) -> list[fo.online.Account]:
@@ -140,22 +147,20 @@ class SlurmCluster(Cluster):
     ) -> None:
         super().__init__(capacities, jobs, {})
         self.tree, self.rules = tree, rules
+        self.known: tuple[Any, dict[str, Any]] = (None, {})
 
     def tree_now(self) -> Tree:
         half, now = self.rules.priority.half_life, Decimal(self.now.numerator) / self.now.denominator
 
-        def weight(ago: Any) -> Decimal:
-            return (-(Decimal(2).ln()) * ago / Decimal(half)).exp()
-
         def of(name: str, past: Any) -> Any:
-            total = Decimal(past) * (weight(now - Decimal(int(self.jobs[self.order[0]].arrival))) if half else 1)
+            total = Decimal(past) * (kept(now - Decimal(int(self.jobs[self.order[0]].arrival)), half) if half else 1)
             for task in self.started:
                 job = self.jobs[task.job]
                 if job.user == name:
                     start, end = (Decimal(x.numerator) / x.denominator for x in (task.start, task.start + job.duration))
                     end, bill = min(end, now), Decimal(int(job.demands[0]))
                     lasted = (
-                        (weight(now - end) - weight(now - start)) * Decimal(half) / Decimal(2).ln()
+                        (kept(now - end, half) - kept(now - start, half)) * Decimal(half) / Decimal(2).ln()
                         if half
                         else end - start
                     )
@@ -165,13 +170,15 @@ class SlurmCluster(Cluster):
         return {name: (parent, shares, of(name, past)) for name, (parent, shares, past) in self.tree.items()}
 
     def factors(self) -> dict[str, Any]:
-        tree, priority = self.tree_now(), self.rules.priority
-        if priority.formula == "fair-tree":
-            return fair_tree(tree)
-        return {
-            name: 2.0 ** -float(e / n / Fraction(priority.damping)) if n else 0.0
-            for name, (e, n) in classic(tree).items()
-        }
+        """The factors of users, which do not change within a moment."""
+        if self.known[0] != self.now:
+            tree, priority = self.tree_now(), self.rules.priority
+            if priority.formula == "fair-tree":
+                found: dict[str, Any] = {name: Fraction(rank) for name, rank in fair_tree(tree).items()}
+            else:
+                found = {name: classic_factor(*one, priority.damping) for name, one in classic(tree).items()}
+            self.known = self.now, found
+        return self.known[1]
 
     def waiting(self) -> list[int]:
         factors, weights, jobs = self.factors(), self.rules.priority, self.jobs
@@ -263,8 +270,8 @@ def drawn_replay(seed: int, n_jobs: int = 30) -> tuple[list[list[int]], list[fo.
         )  # fmt: skip
     priority = o.Priority(
         fairshare=1000, age=r.choice([0, 300]), size=r.choice([0, 200]), partition=r.choice([0, 100]),
-        max_age=r.choice([5, 50]), half_life=r.choice([None, 4.0, 40.0]), formula=r.choice(["fair-tree", "fair-tree", "classic"]),
-        damping=r.choice([1.0, 3.0]), billing={"cpu": 1},
+        max_age=r.choice([5, 50]), half_life=r.choice([None, 4.0, 40.0]), billing={"cpu": 1},
+        formula=r.choice(["fair-tree", "fair-tree", "classic"]), damping=r.choice([1.0, 3.0]),
     )  # fmt: skip
     partitions = {"p": o.Partition(factor=r.choice([1, 2]), tier=r.choice([1, 1, 2])), "q": o.Partition()}
     limits = []

@@ -283,3 +283,23 @@ def test_the_picture_names_what_each_team_gains_and_loses() -> None:
     ax = fo.what_if("drf", many, weights={many.users[0]: 5}).plot()
     assert len(ax.patches) == 20 and "20 of 30" in ax.figure.get_suptitle().replace("\n", " ")
     assert legible(ax.figure)
+
+
+def test_who_pays_for_a_guarantee_inside_a_team_is_said_and_a_limit_lets_siblings_pay_all():
+    cluster = fo.Instance(
+        [[1], [1], [1]],
+        [100],
+        users=["hep", "bio", "ml"],
+        resources=["gpu"],
+        teams={"account": ["physics", "bios", "mls"], "top": ["science", "science", "eng"]},
+    )
+    policy = fo.HDRF(by=("top", "account"))
+    found = fo.what_if(policy, cluster, guarantees={"physics": {"gpu": 40}})
+    assert found.after.tasks == pytest.approx([40, 20, 40])
+    paid = "15 gpu more for physics: science without it pays 5, all others 10"
+    assert found.sentences[2] == f"{paid}; a limit of 50 gpu on science makes it pay all"
+    limit = {"name": "science", "resource": "gpu", "amount": 50, "of": ["science"]}
+    found = fo.what_if(policy, cluster, guarantees={"physics": {"gpu": 40}}, limits=[limit])
+    assert found.after.tasks == pytest.approx([40, 10, 50])
+    assert found.sentences[2] == "15 gpu more for physics: science without it pays 15, all others 0"
+    assert len(fo.what_if(policy, cluster, guarantees={"science": {"gpu": 60}}).sentences) == 2

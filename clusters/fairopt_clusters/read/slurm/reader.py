@@ -60,7 +60,10 @@ def arguments_of_slurm(
     _qos: Document | None = None,
     **given: Any,
 ) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`. Replays read the other files (`rules`)."""
+    """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`.
+
+    The other files are for replays (`fairopt_clusters.read.slurm.rules`).
+    """
     options = _Options(**given)
     tree = None if options.users != "account" else associations
     return _arguments(

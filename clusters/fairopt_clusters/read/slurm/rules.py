@@ -16,7 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, read_text, shown
 from fairopt_clusters.read.documents import Document
 from fairopt_clusters.read.slurm.accounts import accounts_of, amounts_of, associations_in
-from fairopt_clusters.read.slurm.fields import Amounts, tres, words
+from fairopt_clusters.read.slurm.fields import Amounts, tres
 from fairopt_clusters.read.slurm.objects import read_servers
 from fairopt_clusters.read.slurm.texts import settings_of, slurm_document
 

@@ -85,6 +85,7 @@ class Accounts:
             if one.parent:
                 below[one.parent] += one.usage
         self._inner = {one.parent for one in given}
+        self._made: _Shape | None = None
         self._at_root = 0.0  # usage of accounts at the top whose children compete there
         for one in given:
             self._place(one.name, ())
@@ -125,6 +126,7 @@ class Accounts:
         self.depth = np.append(self.depth, 0 if above < 0 else self.depth[above] + 1)
         self.shares = np.append(self.shares, shares)
         self.own, self.rate = np.append(self.own, 0.0), np.append(self.rate, 0.0)
+        self._made = None
         return k
 
     def leaf(self, user: str, team: str | None, weight: float) -> int:
@@ -157,9 +159,14 @@ class Accounts:
     @property
     def leaves(self) -> Indices:
         """The users, and accounts without any, by number."""
-        inner = np.zeros(len(self.names) + 1, dtype=bool)
-        inner[self.parent] = True
-        return np.flatnonzero(~inner[:-1])
+        return self._shape.leaves
+
+    @property
+    def _shape(self) -> _Shape:
+        """What follows from the tree alone, made again when it grows."""
+        if self._made is None:
+            self._made = _Shape(self.parent, self.depth, self.shares)
+        return self._made
 
     # -- usage --------------------------------------------------------------------------------------------------------
 
@@ -177,53 +184,38 @@ class Accounts:
 
     def usage(self) -> tuple[Float, float]:
         """What each node used with all below it, and what all used."""
-        used = self.own.copy()
-        for level in range(int(self.depth.max(initial=0)), 0, -1):
-            at = self.depth == level
+        used, shape = self.own.copy(), self._shape
+        for at in shape.by_depth[:0:-1]:
             np.add.at(used, self.parent[at], used[at])
         return used, float(used[self.depth == 0].sum()) + self._at_root
-
-    def _among_siblings(self, values: Float, root: float | None = None) -> Float:
-        """Of each node the sum of values over its siblings and itself, or with ``root`` the value of what is above."""
-        if root is not None:
-            return np.where(self.parent < 0, root, values[self.parent])
-        sums = np.zeros(len(values) + 1)
-        np.add.at(sums, self.parent, values)
-        return sums[self.parent]
 
     # -- factors ------------------------------------------------------------------------------------------------------
 
     def levels(self) -> Float:
         """The level of each node; those with the shares of the parent are infinite."""
         used, total = self.usage()
-        own = np.nan_to_num(self.shares)
+        above = np.append(used, total)[self.parent]
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = own / self._among_siblings(own)
-            level = part * self._among_siblings(used, total) / used
-        level = np.where(used > 0, level, math.inf)
-        level = np.where(own > 0, level, 0.0)
-        return np.where(np.isnan(self.shares), math.inf, level)
+            level = self._shape.part * above / used
+        level = np.where((used > 0) & ~self._shape.as_parent, level, math.inf)
+        return np.where(self._shape.part > 0, level, 0.0)
 
     def ranked(self) -> tuple[Indices, Indices]:
         """The leaves in Fair Tree's order, and their ranks, the first as many as there are leaves."""
-        level, leaves = self.levels(), self.leaves
+        level, shape = self.levels(), self._shape
         finite = np.isfinite(level)
-        key = np.full(len(level), -np.finfo(float).max)
-        key[finite] = -to_36_bits(level[finite])
-        paths = np.full((len(leaves), int(self.depth.max(initial=0)) + 1), -math.inf)  # a user comes before accounts
-        at, row = leaves.copy(), np.arange(len(leaves))
-        while len(at):
-            paths[row, self.depth[at]] = key[at]
-            at, row = self.parent[at], row[self.parent[at] >= 0]
-            at = at[at >= 0]
+        key = np.full(len(level) + 1, -np.finfo(float).max)
+        key[:-1][finite] = -to_36_bits(level[finite])
+        key[-1] = -math.inf  # where a path has ended: a user comes before accounts
+        paths = key[shape.paths]
         order = np.lexsort(paths.T[::-1])
         sorted_paths = paths[order]
         same = sorted_paths[1:] == sorted_paths[:-1]
         # tied with the one before: the same path, or one that goes on from its end
         tied = (same | (sorted_paths[:-1] == -math.inf)).all(axis=1)
-        place = np.arange(len(leaves))
+        place = np.arange(len(order))
         place[1:][tied] = 0
-        return leaves[order], len(leaves) - np.maximum.accumulate(place)
+        return shape.leaves[order], len(order) - np.maximum.accumulate(place)
 
     def fair_tree(self) -> Float:
         """The factor of each node by Fair Tree; NaN for accounts."""
@@ -235,12 +227,9 @@ class Accounts:
     def classic(self, damping: float = 1.0) -> Float:
         """The classic factor of each node, between 0 and 1."""
         used, total = self.usage()
-        own, as_parent = np.nan_to_num(self.shares), np.isnan(self.shares)
-        siblings = self._among_siblings(own)
-        part = np.divide(own, siblings, out=np.zeros(len(own)), where=siblings > 0)
+        part, siblings, as_parent = self._shape.part, self._shape.siblings, self._shape.as_parent
         norm, effective = part.copy(), used / total if total else np.zeros(len(used))
-        for level in range(int(self.depth.max(initial=0)) + 1):
-            k = np.flatnonzero(self.depth == level)
+        for level, k in enumerate(self._shape.by_depth):
             above = self.parent[k]
             if level:
                 norm[k] *= norm[above]
@@ -251,3 +240,26 @@ class Accounts:
                 norm[j], effective[j] = (1.0, 1.0) if up < 0 else (norm[up], effective[up])
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(norm > 0, 2.0 ** (-effective / norm / damping), 0.0)
+
+
+class _Shape:
+    """What follows from a tree without usage."""
+
+    def __init__(self, parent: Indices, depth: Indices, shares: Float) -> None:
+        n, deepest = len(parent), int(depth.max(initial=0))
+        self.by_depth = [np.flatnonzero(depth == level) for level in range(deepest + 1)]
+        inner = np.zeros(n + 1, dtype=bool)
+        inner[parent] = True
+        self.leaves: Indices = np.flatnonzero(~inner[:-1])
+        self.as_parent = np.isnan(shares)
+        own, sums = np.nan_to_num(shares), np.zeros(n + 1)
+        np.add.at(sums, parent, own)
+        self.siblings = sums[parent]  # raw shares of a node and its siblings
+        self.part = np.divide(own, self.siblings, out=np.zeros(n), where=self.siblings > 0)
+        self.part[self.as_parent] = 1.0
+        self.paths = np.full((len(self.leaves), deepest + 1), n)  # the nodes from the top to each leaf, then n
+        at, row = self.leaves.copy(), np.arange(len(self.leaves))
+        while len(at):
+            self.paths[row, depth[at]] = at
+            up = parent[at]
+            at, row = up[up >= 0], row[up >= 0]

@@ -29,6 +29,7 @@ class Requests:
 
     def __init__(self, instance: Instance, servers: Servers, share: Share) -> None:
         self.instance, self.share, self._servers = instance, share, servers
+        self._empty = Servers(instance.capacities)
         self._known: dict[Any, Asked] = {}
         self._places = {name: [row] for row, name in enumerate(instance.servers)}
         for row, kind in enumerate(instance.server_types or ()):
@@ -70,7 +71,7 @@ class Requests:
 
     def check_gang(self, user: str, request: Request, tasks: float) -> None:
         """Raise `InvalidInstance` if so many tasks do not fit together on empty servers."""
-        most = Servers(self.instance.capacities).most_of(request).sum()
+        most = self._empty.most_of(request).sum()
         if tasks > most:
             raise InvalidInstance(
                 f"a gang of user {user!r} has {tasks:,} tasks, and {int(most):,} fit on all servers together; make the "
@@ -79,7 +80,7 @@ class Requests:
 
     def check_parts(self, name: str, parts: list[tuple[Request, int]]) -> None:
         """Raise `InvalidInstance` if jobs that start together do not fit on empty servers."""
-        if Servers(self.instance.capacities).take_parts(parts, "first-fit") is None:
+        if self._empty.take_parts(parts, "first-fit", keep=False) is None:
             raise InvalidInstance(
                 f"the jobs that start together as {name!r} do not fit on the empty servers together; make them smaller"
             )

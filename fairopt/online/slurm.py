@@ -411,7 +411,7 @@ class SlurmScheduler(BackfillScheduler):
         return self._waiting - self._held
 
     def _next(self) -> WaitingJob | None:
-        if self._sorted_at != (self._time, len(self._jobs)):
+        if self._waiting and self._sorted_at != (self._time, len(self._jobs)):
             self._sort()
         return super()._next()
 

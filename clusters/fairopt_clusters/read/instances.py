@@ -192,7 +192,8 @@ def read_slurm(
     merge : bool, default True
         Identical servers become one row with a count.
     associations : path-like or dict, optional
-        Output of ``sacctmgr show associations --json``: the tree of accounts, for ``users="account"``.
+        Output of ``sacctmgr show associations --json``: the tree of accounts, for ``users="account"``; of users too,
+        for ``users="user"``.
     time_limit : float, optional
         As in `fairopt.read`.
 

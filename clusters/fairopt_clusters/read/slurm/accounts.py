@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -71,8 +72,22 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         yield one if one.place else one.model_copy(update={"place": f"{name}: associations[{k}]"})
 
 
-def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
-    """The accounts among associations as queues, without the root; one that is only named as a parent is at the top."""
+def user_names(document: Mapping[str, Any], name: str) -> dict[tuple[str, str], str]:
+    """The names of users by account and user: ``account/user`` for those in several accounts, or named as an account."""
+    found = dict.fromkeys((one.account, one.user) for one in associations_in(document, name) if one.account)
+    accounts, times = {account for account, _ in found}, Counter(user for _, user in found)
+    return {
+        (account, user): f"{account}/{user}" if times[user] > 1 or user in accounts else user
+        for account, user in found
+        if user
+    }
+
+
+def tree_of(document: Mapping[str, Any], name: str, by_user: bool = False) -> QueueTree:
+    """The accounts among associations as queues, without the root; one that is only named as a parent is at the top.
+
+    With ``by_user`` users are below their accounts.
+    """
     known: dict[str, Association] = {}
     of_users: dict[str, set[int | None]] = {}  # fairshares by account
     queues = list[Queue]()
@@ -94,6 +109,13 @@ def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
         weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
         parent = "" if one.parent_account == _ROOT else one.parent_account
         queues.append(Queue(account, parent, weight, limit=amounts_of(one.limits), notes=notes, place=one.place))
+    shares = {(one.account, one.user): one for one in associations_in(document, name) if by_user and one.user}
+    for key, title in user_names(document, name).items() if by_user else ():
+        one = shares[key]
+        weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
+        notes = {_OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {}
+        parent = "" if one.account == _ROOT else one.account
+        queues.append(Queue(title, parent, weight, notes=notes, place=one.place))
     missing = dict.fromkeys(one.parent for one in queues if one.parent not in ("", *known))
     return QueueTree("Slurm", (*(Queue(parent) for parent in missing), *queues))
 

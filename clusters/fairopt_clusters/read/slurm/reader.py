@@ -16,7 +16,7 @@ from fairopt_clusters.read.amounts import NAME, by_requested
 from fairopt_clusters.read.documents import Document, document_of
 from fairopt_clusters.read.queues.teams import owed_to
 from fairopt_clusters.read.queues.tree import QueueTree
-from fairopt_clusters.read.slurm.accounts import teams_of, tree_of, without_share
+from fairopt_clusters.read.slurm.accounts import teams_of, tree_of, user_names, without_share
 from fairopt_clusters.read.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt_clusters.read.slurm.fields import Amounts, Key, satisfies
 from fairopt_clusters.read.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
@@ -26,6 +26,7 @@ from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
 _Named = tuple[dict[str, Any], str]  # a document and its name
 _Job = tuple[str, str, SlurmJob, int]  # its owner, its name, and the number of its tasks
 _RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to"
+_IN_TREE = ("account", "user")  # owners that associations name
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
@@ -65,7 +66,7 @@ def arguments_of_slurm(
     The other files are for replays (`fairopt_clusters.read.slurm.rules`).
     """
     options = _Options(**given)
-    tree = None if options.users != "account" else associations
+    tree = associations if options.users in _IN_TREE else None
     return _arguments(
         None if nodes is None else slurm_document(nodes, "nodes", _NODES),
         document_of(jobs, "jobs", _JOBS),
@@ -78,7 +79,7 @@ def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) ->
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     document = found[0][0]
     options, named = _Options(**given), (document, name)
-    tree = named if "associations" in document and options.users == "account" else None
+    tree = named if "associations" in document and options.users in _IN_TREE else None
     return _arguments(named if "nodes" in document else None, named, tree, options)
 
 
@@ -105,8 +106,11 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
     idle: list[str] = []
-    if associations is not None:
-        tree = tree_of(*associations)
+    titles = user_names(*associations) if associations is not None and users == "user" else {}
+    if associations is not None and (titles or users != "user"):
+        tree = tree_of(*associations, by_user=bool(titles))
+        if titles:
+            owned = [(titles.get((job.account, owner), owner), name, job, count) for owner, name, job, count in owned]
         without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}
         left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
@@ -118,7 +122,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         limits_count = bool(associations[0].get("limits"))
         labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
     if nodes is not None and nodes[0].get("access"):
-        owned = list(_admitted(owned, nodes[0]["access"], None if associations is None else tree, notes))
+        owned = list(_admitted(owned, nodes[0]["access"], None if labels is None else tree, notes))
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
@@ -138,7 +142,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None
-    if associations is not None and limits_count:
+    if labels is not None and limits_count:
         owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(

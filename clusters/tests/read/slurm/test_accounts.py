@@ -245,3 +245,24 @@ def test_shares_of_parents_with_one_account_each_divide_the_cluster():
     assert made.teams.outermost_first == ("parent1", "team")
     answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
     assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}
+
+
+def test_users_of_associations_are_below_their_accounts_with_shares_of_their_own():
+    def user(name, of, shares=1):
+        return account(of, user=name, parent="", shares=shares)
+
+    tree = [
+        account("root", ""), account("ml", shares=40), account("physics", shares=60), account("hep", "physics"),
+        user("ann", "ml"), user("bob", "hep"), user("cid", "hep", 2), user("cid", "ml", 0x7FFFFFFF),
+    ]  # fmt: skip
+    owners = ("ann", "ml"), ("bob", "hep"), ("cid", "hep")
+    jobs = [
+        job(job_id=k, account=of, user_name=who, tres_req_str="cpu=1,mem=1M,node=1", array_task_string="1-1000")
+        for k, (who, of) in enumerate(owners)
+    ]
+    given = {"nodes": [node("n1", cpus=90)]}, {"jobs": jobs}
+    made = read_slurm(*given, users="user", associations={"associations": tree})
+    assert made.teams["team"] == ("ann", "bob", "hep/cid")  # who is in two accounts has the account in its name
+    assert fo.HDRF(by=made.teams.outermost_first).allocate(made).tasks == pytest.approx([36, 18, 36])
+    alone = read_slurm(*given, users="user", associations={"associations": tree[:4]})
+    assert [*alone.teams] == ["team"] and alone.teams["team"] == ("ann", "bob", "cid")

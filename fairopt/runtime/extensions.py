@@ -46,7 +46,8 @@ OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "the openb trace": ("openb_*",),
 }
 OF_ITS_ENDINGS = {"Kubernetes": ("*.yaml", "*.yml"), "KAI": ("*.zip",)}  # where nothing else is known
-OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale", "limit_default")  # of its readers
+# of its readers
+OF_ITS_OPTIONS = ("users", "tasks", "resources", "capacity", "at", "pods", "capacity_scale", "limit_default")
 
 MOVED = {  # names of this package that are elsewhere now; for one version
     "fairopt.Allocation.quotas": "fairopt_clusters.quotas",

@@ -273,8 +273,17 @@ def test_why_says_which_account_is_before_which_by_what_number_and_what_it_would
     assert "its own task limit stops it" in CliRunner().invoke(app, ["why", there, "hep", "-p", "drf"]).stdout
 
 
-@pytest.mark.parametrize(("more", "first"), [("ml", 500_000), ("physics", 0)])
-def test_what_it_would_take_is_where_the_order_turns(run: Any, more: str, first: int) -> None:
+def test_usage_of_associations_that_are_gone_counts_in_what_all_used(run: Any) -> None:
+    there = sshare_folder()
+    Path(there, "sshare.txt").write_text(SSHARE.replace("root||||1000000|", "root||||1500000|"))
+    levels = json.loads(CliRunner().invoke(app, ["why", there, "--json"]).stdout)["next"]["levels"]
+    assert levels["physics"] == pytest.approx(60 / 101 / (9 / 15)) and levels["hep"] == pytest.approx(
+        0.707865, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("more", ["ml", "physics"])
+def test_what_it_would_take_is_where_the_order_turns(run: Any, more: str) -> None:
     there = sshare_folder()
     for beyond, order in ((-1000, ["ml", "astro", "hep"]), (1000, ["astro", "hep", "ml"])):
         used, shares = (100_000 + 500_000 + beyond, 60) if more == "ml" else (100_000, 360 + beyond // 1000)

@@ -22,6 +22,7 @@ from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, 
 _ROOT = "root"
 _LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*'?([^':]+)'?\s*(?::(.*))?")
 _OPTION = re.compile(r"([A-Z][A-Za-z]*)=('[^']*'|.*?)(?=:[A-Z][A-Za-z]*=|$)")  # types such as gpu:a100 have colons too
+_USED = "used"  # by all, among what is read of sshare
 _AS_PARENT = 0x7FFFFFFF  # SLURMDB_FS_USE_PARENT of slurmdb.h: the account competes as part of its parent
 _NOT_MODELLED = re.compile("(Max|Grp(?!TRES$)|Min|Def|QOS|Priority)")  # options of accounts that are limits or rules
 _OF_PARENT, _OF_USERS = "the fairshare of the parent", "different fairshares of users"  # among notes of queues
@@ -73,7 +74,7 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
 
 
 def user_names(document: Mapping[str, Any], name: str) -> dict[tuple[str, str], str]:
-    """The names of users by account and user: ``account/user`` for those in several accounts, or named as an account."""
+    """The names of users by account and user: ``account/user`` of those in several accounts, or named as an account."""
     found = dict.fromkeys((one.account, one.user) for one in associations_in(document, name) if one.account)
     accounts, times = {account for account, _ in found}, Counter(user for _, user in found)
     return {
@@ -142,6 +143,11 @@ def accounts_of(document: Mapping[str, Any], name: str, by_user: bool) -> list[f
     for queue in tree.queues:
         shares = None if _OF_PARENT in queue.notes else queue.weight
         found[queue.name] = fo.online.Account(queue.name, queue.parent, shares, used.get(queue.name, 0.0))
+    others = float(whole(document.get(_USED) or "", bits=64) or 0) - sum(
+        u.usage for u in found.values() if not u.parent
+    )
+    if others > 0:  # of associations that are gone: it counts in what all used
+        found[f"{_ROOT}/others"] = fo.online.Account(f"{_ROOT}/others", "", 0.0, others)
     missing = {one.parent for one in found.values()} - {"", *found}
     return [*found.values(), *(fo.online.Account(parent) for parent in sorted(missing))]
 
@@ -236,7 +242,7 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
     """The associations in output of ``sshare -P``, whose accounts are indented by their level."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     header = [cell.strip() for cell in lines[0][1].split("|")]
-    path, entries, seen = list[str](), _Entries(), dict[str, int]()
+    path, entries, seen, used = list[str](), _Entries(), dict[str, int](), ""
     for number, line in lines[1:]:
         cells, place = line.split("|"), f"{name}, line {number}"
         if len(cells) < len([one for one in header if one]):
@@ -258,7 +264,9 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
         path = [*path[:level], account]
         if account != _ROOT:
             entries.append(entry | {"parent_account": path[-2] if len(path) > 1 else _ROOT})
-    return {"associations": entries}
+        else:
+            used = row.get("RawUsage", "")
+    return {"associations": entries, _USED: used}
 
 
 def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -267,7 +275,7 @@ def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
     listed = given.get("shares") if isinstance(given, Mapping) else given
     if not isinstance(listed, list) or not all(isinstance(one, Mapping) and "name" in one for one in listed):
         return None
-    entries = _Entries()
+    entries, used = _Entries(), None
     for k, one in enumerate(listed):
         of_user, parent = "USER" in (one.get("type") or ()), one.get("parent") or _ROOT
         account = parent if of_user else one["name"]
@@ -280,4 +288,6 @@ def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
             entries.append(
                 {"account": account, "shares_raw": raw, "usage": one.get("usage"), "place": f"shares[{k}]", **of}
             )
-    return {"associations": entries}
+        else:
+            used = one.get("usage")
+    return {"associations": entries, _USED: used}

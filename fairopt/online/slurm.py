@@ -11,7 +11,7 @@ a limit holds back are passed over, and the first of the others that does not fi
 it does.
 
 Jobs in line are in arrays, so that an event costs one sort of them and one ranking of the users, and not a pass in
-Python: of 50,000 jobs, with 1,000 in line on average, 20 s in place of minutes.
+Python; where nothing in line fits, it costs neither.
 """
 
 from __future__ import annotations
@@ -411,7 +411,9 @@ class SlurmScheduler(BackfillScheduler):
         return self._waiting - self._held
 
     def _next(self) -> WaitingJob | None:
-        if self._waiting and self._sorted_at != (self._time, len(self._jobs)):
+        if not (self._kinds.total[self._of_line("kind")] >= self._of_line("size")).any():
+            return None  # in any order
+        if self._sorted_at != (self._time, len(self._jobs)):
             self._sort()
         return super()._next()
 

@@ -60,6 +60,8 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Say what stops a user or a team."""
+    given: list[str | None] = [*policy] if policy else [None]
+    chosen = [asked([one], constraint) for one in given]
     instance = source.read()
     turns = None if policy or constraint else _turns(source, instance)
     if turns is not None and all(one in turns.tree.index for one in name or ()):
@@ -72,8 +74,6 @@ def why(
             say(visible(line))
         say("By past usage and shares; -p drf, say, tells what stops a fair division of this moment.", style="dim")
         return
-    given: list[str | None] = [*policy] if policy else [None]
-    chosen = [asked([one], constraint) for one in given]
     for one in name or ():  # before anything is solved
         subject_of(instance, one)
     found, answers = list[Explanation](), list[Allocation]()

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.model import Pairs, Point
+from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.levels import LevelDuals
@@ -33,7 +33,6 @@ from fairopt.proof.feasibility import repair
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.clean_levels import without_noise
@@ -108,11 +107,12 @@ class _LevelsOnServers:
         rows = np.column_stack([flat / size[:, None], eligible, alone]) + 0.0
         keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         _, first, self.group = np.unique(keys, return_index=True, return_inverse=True)
+        order = first.argsort()  # groups in the order of their first users
+        first, self.group = first[order], order.argsort()[self.group]
         ratio = size / size[first][self.group]
         by_user: list[Any] = [by[users] * ratio for by in (self.per_level, program.high, program.low)]
         self.rate, self.limit, self.low = by_user
         self.models = users[first]
-        self.pairs = Pairs(instance.select_users(self.models))
 
     def _sum(self, by_user: Float) -> Float:
         return np.asarray(np.bincount(self.group, by_user, len(self.models)), dtype=float)
@@ -185,12 +185,17 @@ class _LevelsOnServers:
         The groups that the interior point spreads most choose. Homes are drawn in proportion to its parts: the first
         program on 1,000 users and 27 servers took a fifth of the time so, and two thirds in proportion to servers.
         """
-        self.kept = by_server[self.pairs.user, self.pairs.server] > 0
-        group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
+        pairs, place = self.program.pairs, np.full(self.program.instance.n_users, -1)
+        place[self.models] = np.arange(len(self.models))
+        group, server = place[pairs.user], pairs.server
+        check()  # time limits: this table takes long on many users
+        loads = pairs.loads_by_pair
+        kept = (group >= 0) & (by_server[group, server] > 0)
+        if not kept.all():
+            group, server, loads = group[kept], server[kept], loads[:, kept]
+        parts = by_server[group, server]
+        self.pair_group, self.pair_server, self.loads = group, server, loads
         self.closed = np.zeros(len(group), dtype=bool)
-        loads_by_row = self.pairs.loads
-        check()  # time limits: each of these tables takes long on many users
-        self.pair_group, self.loads = group, sp.csc_array(loads_by_row[:, self.kept])
         check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         whole = by_server.sum(axis=1)
@@ -201,7 +206,7 @@ class _LevelsOnServers:
         if interior is not None and n_groups > most:
             choosing[np.argpartition(by_server.max(axis=1) / whole, most)[most:]] = False
             settled, at = np.flatnonzero(~choosing), np.zeros(by_server.shape, dtype=np.intp)
-            at[group, self.pairs.server[self.kept]] = np.arange(len(group))
+            at[group, server] = np.arange(len(group))
             home[settled] = at[settled, _balanced(interior, settled)]
         check()
         among = np.flatnonzero(choosing[group])
@@ -253,9 +258,8 @@ class _LevelsOnServers:
         program, pairs = self.program, self.program.pairs
         if self.found is None:
             return np.zeros(len(pairs))
-        amounts = np.zeros(len(self.kept))
-        amounts[self.kept] = self.found.amounts
-        table = self.pairs.table(amounts)
+        table = np.zeros((len(self.models), program.instance.n_servers))
+        table[self.pair_group, self.pair_server] = self.found.amounts
         table /= table.sum(axis=1, keepdims=True)
         total = np.clip(self.user_levels * self.per_level, program.low, program.high)
         place = np.zeros(program.instance.n_users, dtype=np.intp)

@@ -60,8 +60,8 @@ class LevelProgram:
     ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
     the usable fraction. ``group`` (n_pairs,) is ascending, ``home`` (n_groups,) is the first pair of each group.
     Groups in ``choosing``, and all with lower bounds, choose between ``columns`` at first. ``unit`` (n_groups,) is
-    about what each group will hold, so that tolerances are relative. If ``exact``, values and prices are those of the
-    basis to rounding.
+    about what each group will hold, so that tolerances are relative. Values and prices are those of the basis to
+    rounding.
     """
 
     def __init__(
@@ -76,7 +76,6 @@ class LevelProgram:
         rates: Float,
         bases: Float,
         low: Float,
-        exact: bool = False,
     ) -> None:
         self.loads, self.group, self.home, self.usable = loads, group, home, usable
         self.unit, self.rates, self.bases, self.low = unit, rates, bases, low
@@ -92,7 +91,7 @@ class LevelProgram:
         self.of_pair[home] = True
         # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
-        self.exact, self.simplex, self.size = exact, Simplex(), 1.0
+        self.simplex, self.size = Simplex(), 1.0
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
@@ -149,9 +148,8 @@ class LevelProgram:
             self._read_basis()
             more = self._entering(duals)
             if not len(more):
-                if self.exact:
-                    self.simplex.refine()
-                    values, duals = self.simplex.values, self.simplex.duals
+                self.simplex.refine()
+                values, duals = self.simplex.values, self.simplex.duals
                 level = float(values[0])
                 amounts = np.zeros(len(self.group))
                 amounts[self.home] = np.where(self.choosing, 0.0, self.bases + self.rates * level)

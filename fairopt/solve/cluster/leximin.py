@@ -29,13 +29,11 @@ from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.levels import LevelDuals
-from fairopt.proof.feasibility import repair
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.clean_levels import without_noise
 from fairopt.solve.cluster.alpha_fair import LARGEST_SYSTEM
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
@@ -58,8 +56,6 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     with np.errstate(all="ignore"):  # the gate refuses NaN
         filling = _LevelsOnServers(program)
         complete, tasks, holdings = filling.fill(settings), filling.tasks(), filling.holdings()
-        if complete:
-            holdings = without_noise(program, None, holdings, repair(program, tasks))
     status = f"{'optimal' if complete else 'no answer'} ({filling.solves} programs)"
     if not complete and settings.clock.late:
         status = "time limit reached"

@@ -49,6 +49,9 @@ class LevelOptimum(NamedTuple):
     prices: Float
 
 
+UNFINISHED = LevelOptimum(np.nan, np.zeros(0), np.zeros(0))  # not solved by as many programs as were allowed
+
+
 def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
     """How many groups choose at first, and anew at each level."""
     return int(max(CHOOSING, SPREAD * np.sqrt(n_groups * n_servers), SOME * n_rows))
@@ -133,9 +136,31 @@ class LevelProgram:
         """Change the units of groups."""
         self.unit, self.passed = unit, False
 
-    def solve(self, clock: Clock) -> LevelOptimum | None:
-        """The optimum, from the last basis; None if HiGHS finds none in time."""
+    def restart(self, groups: Indices, home: Indices, choosing: Bool, columns: Indices, rows: Indices) -> None:
+        """Begin with other homes of some groups, as at first; the ``rows`` are those that fill first, in order."""
+        mine = np.zeros(self.n_groups, dtype=bool)
+        mine[groups] = True
+        self.of_pair &= ~mine[self.group]
+        self.of_pair[home] = True
+        self.of_group[groups], self.home[groups] = False, home
+        self.choosing[groups] = choosing | (self.low[groups] > 0)
+        self.column &= ~mine[self.group]
+        self.column[columns] = self.column[home] = True
+        self.column &= self.choosing[self.group]
+        # as many rows are full as others than these have more than one basic number, and one for the level
+        basic = int((self.of_pair & self.choosing[self.group]).sum()) + int(self.of_group.sum()) + int(self.of_low.sum())
+        more = basic - int(self.choosing.sum()) - int((self.low > 0).sum())
+        self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
+        self.of_row[rows[: more + 1]] = UPPER
+        self.passed = False
+
+    def solve(self, clock: Clock, most: int | None = None) -> LevelOptimum | None:
+        """The optimum, from the last basis; None if HiGHS finds none in time, `UNFINISHED` after ``most`` programs."""
+        solved = 0
         while True:
+            if solved == most:
+                return UNFINISHED
+            solved += 1
             if not self.passed:
                 self._pass()
             if not self.simplex.run(clock):

@@ -36,7 +36,7 @@ from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.cluster.alpha_fair import LARGEST_SYSTEM
 from fairopt.solve.cluster.interior_point import Interior
-from fairopt.solve.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
+from fairopt.solve.cluster.level_program import UNFINISHED, LevelOptimum, LevelProgram, choosing_at_first
 from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.form.demands_at_prices import demands_of
 from fairopt.solve.form.program import Program
@@ -46,6 +46,7 @@ from fairopt.solve.settings import Proposals, Settings
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops entries below 1e-12
 STEPS = 30  # of the interior point; 6 to 10 are typical
+FEW_SOLVES = 2  # of a level's program, which gets further pairs each time, before it starts anew
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
 SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once, and at least how many
 
@@ -129,7 +130,11 @@ class _LevelsOnServers:
         program = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *sums)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
-            optimum = None if settings.clock.late else program.solve(settings.clock)
+            optimum = None if settings.clock.late else program.solve(settings.clock, FEW_SOLVES)
+            if optimum is UNFINISHED and self.found is not None:
+                self._begin_again(program, *self._targets(free, fixed), settings)
+            if optimum is UNFINISHED:
+                optimum = program.solve(settings.clock)
             self.solves += 1
             if optimum is None or not optimum.level > 0:
                 return False
@@ -176,11 +181,7 @@ class _LevelsOnServers:
     def _start(
         self, rates: Float, by_server: Float, interior: Interior | None
     ) -> tuple[float, tuple[Indices, Bool, Indices]]:
-        """A level that fits without limits, and the homes, choosing groups and columns of the first program.
-
-        The groups that the interior point spreads most choose. Homes are drawn in proportion to its parts: the first
-        program on 1,000 users and 27 servers took a fifth of the time so, and two thirds in proportion to servers.
-        """
+        """A level that fits without limits, and the homes, choosing groups and columns of the first program."""
         pairs, place = self.program.pairs, np.full(self.program.instance.n_users, -1)
         place[self.models] = np.arange(len(self.models))
         group, server = place[pairs.user], pairs.server
@@ -189,20 +190,36 @@ class _LevelsOnServers:
         kept = (group >= 0) & (by_server[group, server] > 0)
         if not kept.all():
             group, server, loads = group[kept], server[kept], loads[:, kept]
-        parts = by_server[group, server]
         self.pair_group, self.pair_server, self.loads = group, server, loads
         self.closed = np.zeros(len(group), dtype=bool)
         check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         whole = by_server.sum(axis=1)
-        loads = self.loads @ (rates[group] * parts / whole[group])
+        loads = self.loads @ (rates[group] * by_server[group, server] / whole[group])
+        # the level at which the parts of the interior point fill the first row
+        every = np.arange(len(self.models))
+        return float(1.0 / np.float64((loads / usable).max())), self._near(every, by_server, interior)
+
+    def _near(self, groups: Indices, by_server: Float, interior: Interior | None) -> tuple[Indices, Bool, Indices]:
+        """Homes of some groups, which of them choose, and first columns, near how the interior point spreads them.
+
+        The groups that it spreads most choose. Homes are drawn in proportion to its parts: the first program on 1,000
+        users and 27 servers took a fifth of the time so, and two thirds in proportion to servers.
+        """
         n_groups, n_servers = by_server.shape
-        most = choosing_at_first(n_groups, n_servers, len(usable))
+        place = np.full(len(self.models), -1)
+        place[groups] = np.arange(n_groups)
+        pair = np.flatnonzero(place[self.pair_group] >= 0) if n_groups < len(place) else np.arange(len(self.pair_group))
+        group, server = place[self.pair_group[pair]], self.pair_server[pair]
+        parts = by_server[group, server]
+        if not parts.all():
+            pair, group, server, parts = (of[parts > 0] for of in (pair, group, server, parts))
+        most = choosing_at_first(n_groups, n_servers, self.loads.shape[0])
         choosing, home = np.ones(n_groups, dtype=bool), np.zeros(n_groups, dtype=np.intp)
         if interior is not None and n_groups > most:
-            choosing[np.argpartition(by_server.max(axis=1) / whole, most)[most:]] = False
+            choosing[np.argpartition(by_server.max(axis=1) / by_server.sum(axis=1), most)[most:]] = False
             settled, at = np.flatnonzero(~choosing), np.zeros(by_server.shape, dtype=np.intp)
-            at[group, server] = np.arange(len(group))
+            at[group, server] = pair
             home[settled] = at[settled, _balanced(interior, settled)]
         check()
         among = np.flatnonzero(choosing[group])
@@ -210,33 +227,61 @@ class _LevelsOnServers:
         # one pair of each group as its home, and a few more as columns, in proportion to parts and without replacement
         order = among[np.lexsort((np.log(parts[among]) + draws, group))]  # Gumbel: the largest sum is a draw
         last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)  # pair of each group
-        home[choosing] = order[last]
+        home[choosing] = pair[order[last]]
         few = int(np.ceil(COLUMNS * (1.0 + n_servers / n_groups)))
         left = last[np.searchsorted(group[last], group)] - np.arange(len(group))
-        columns = np.sort(order[left < few])
-        # the level at which the parts of the interior point fill the first row
-        return float(1.0 / np.float64((loads / usable).max())), (home, choosing, columns)
+        return home, choosing, np.sort(pair[order[left < few]])
 
     def _parts(self, rates: Float, settings: Settings) -> tuple[Float, Interior | None]:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""
-        program = self.program
-        instance = program.instance
-        alone = instance.derived.tasks_alone_within(program.usable)[self.models]
-        may = alone > 0
-        if min(len(self.models), instance.n_servers * instance.n_resources) <= LARGEST_SYSTEM:
-            capacities = instance.capacities * instance.counts[:, None]
-            demands = demands_of(instance.demands[self.models], capacities, rates[:, None], may)
-            needed = demands.all_loads(may.astype(float)) > 0
-            usable = np.where(needed, program.usable[:, None], 1.0)
-            interior = Interior(demands, usable, Powers(np.ones(1), 1.0), np.full(1, np.inf))
-            for k in range(STEPS):
-                tell(f"a first guess, step {k + 1}")
-                if settings.clock.late or interior.done(NEAR, NEAR) or not interior.step():
-                    break
-            # any point is a start: positive where a group may run, as its logarithm is drawn by
-            if np.isfinite(interior.parts).all():
-                return np.where(may, np.maximum(interior.parts, TINY), 0.0), interior
-        return alone, None
+        instance = self.program.instance
+        alone = instance.derived.tasks_alone_within(self.program.usable)[self.models]
+        interior = self._interior(self.models, rates, self.program.usable[:, None], alone > 0, settings)
+        if interior is None:
+            return alone, None
+        # any point is a start: positive where a group may run, as its logarithm is drawn by
+        return np.where(alone > 0, np.maximum(interior.parts, TINY), 0.0), interior
+
+    def _interior(self, models: Indices, rates: Float, usable: Float, may: Bool, settings: Settings) -> Interior | None:
+        """The interior point near the largest common level of some groups on what is usable of servers; None if the
+        program is too large for it.
+        """
+        instance = self.program.instance
+        if min(len(models), instance.n_servers * instance.n_resources) > LARGEST_SYSTEM:
+            return None
+        capacities = instance.capacities * instance.counts[:, None]
+        demands = demands_of(instance.demands[models], capacities, rates[:, None], may)
+        needed = demands.all_loads(may.astype(float)) > 0
+        interior = Interior(demands, np.where(needed, usable, 1.0), Powers(np.ones(1), 1.0), np.full(1, np.inf))
+        for k in range(STEPS):
+            tell(f"a first guess, step {k + 1}")
+            if settings.clock.late or interior.done(NEAR, NEAR) or not interior.step():
+                break
+        return interior if np.isfinite(interior.parts).all() else None
+
+    def _begin_again(self, program: LevelProgram, rates: Float, bases: Float, settings: Settings) -> None:
+        """Start a level's program anew, near how the interior point spreads free groups beside all others as they are.
+
+        Not before some programs went by: most levels are near the last one.
+        """
+        assert self.found is not None
+        n_groups, amounts = len(self.models), self.found.amounts
+        total = np.bincount(self.pair_group, amounts, n_groups)
+        part = np.divide(bases, total, out=np.zeros(n_groups), where=(rates == 0) & (total > 0))
+        left = self.program.usable_rows - self.loads @ (part[self.pair_group] * amounts)
+        full = left <= NOISE * self.program.usable_rows
+        may = np.zeros((n_groups, self.program.instance.n_servers), dtype=bool)
+        may[self.pair_group, self.pair_server] = ~self.closed & ~(np.asarray(self.loads.T @ full.astype(float)) > 0)
+        groups = np.flatnonzero((rates > 0) & may.any(axis=1))
+        if not len(groups):
+            return
+        usable = left.reshape(-1, self.program.instance.n_resources).T
+        interior = self._interior(self.models[groups], rates[groups], usable, may[groups], settings)
+        if interior is None:
+            return
+        spread = np.where(may[groups], np.maximum(interior.parts, TINY), 0.0)
+        slack = np.where(full, 0.0, (interior.slack / interior.usable).T.ravel())
+        program.restart(groups, *self._near(groups, spread, interior), slack.argsort())
 
     def _costs(self, prices: Float) -> tuple[Float, Float]:
         """The cost of a task by pair, infinite for closed pairs, and the least cost of each group."""

@@ -27,7 +27,7 @@ import numpy as np
 from fairopt.proof.conic import ConicConditions
 from fairopt.proof.dual import Dual
 from fairopt.proof.least_squares import DENSE, by_iteration
-from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelsAtPrices
+from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelsAtPrices, exact_sums
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import TINY
@@ -64,7 +64,7 @@ def raised_to_bounds(program: Program, further: ConicConditions | None, duals: S
         np.maximum.at(most, of_pair, part[needs.indices])
         tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
         levels.pair_levels = tasks * levels.per_task
-        levels.used = needs @ tasks
+        levels.used = exact_sums(needs, tasks)
         levels.values = pairs.sum(levels.pair_levels)
     return tasks
 

@@ -21,6 +21,8 @@ evidence (Bound 5.8); where the gate refuses them, exact linear programs decide,
 from __future__ import annotations
 
 import time
+from itertools import pairwise
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,9 @@ FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops
 STEPS = 30  # of the interior point; 6 to 10 are typical
 FEW_SOLVES = 2  # of a level's program, which gets further pairs each time, before it starts anew
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
+FILLINGS = 3  # least-squares steps: the first may fill rows that had room
+SMALL = 1e-13  # of a group's tasks: less on a server is rounding
+MOST_FULL = 500  # rows and groups on several servers of which a dense table is made
 SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once, and at least how many
 
 
@@ -299,13 +304,60 @@ class _LevelsOnServers:
         program, pairs = self.program, self.program.pairs
         if self.found is None:
             return np.zeros(len(pairs))
-        table = np.zeros((len(self.models), program.instance.n_servers))
-        table[self.pair_group, self.pair_server] = self.found.amounts
-        table /= table.sum(axis=1, keepdims=True)
         total = np.clip(self.user_levels * self.per_level, program.low, program.high)
+        amounts, by_level = self._filled(total[self.users])
+        total[self.users] = by_level
+        table = np.zeros((len(self.models), program.instance.n_servers))
+        table[self.pair_group, self.pair_server] = amounts
+        table /= table.sum(axis=1, keepdims=True)
         place = np.zeros(program.instance.n_users, dtype=np.intp)
         place[self.users] = self.group
         return total[pairs.user] * np.nan_to_num(table)[place[pairs.user], pairs.server]
+
+    def _filled(self, total: Float) -> tuple[Float, Float]:
+        """Amounts of pairs, and tasks of users, at which rows with a price at some level are full to rounding.
+
+        The last program fills its own rows so, and those of earlier levels to 1e-13, which is too much where a later
+        level pays for it with 1e3 times as much. Amounts of groups on several pairs, and levels, change by the least
+        relative changes that make up what rows lack. ``total`` (n_users,) are tasks at levels.
+        """
+        assert self.found is not None
+        amounts, n_groups, n_levels = self.found.amounts, len(self.models), len(self.levels)
+        whole = np.bincount(self.pair_group, amounts, n_groups)
+        held = np.flatnonzero(amounts > SMALL * whole[self.pair_group])
+        held = held[np.lexsort((-amounts[held], self.pair_group[held]))]
+        group = self.pair_group[held]
+        first = np.flatnonzero(np.diff(group, prepend=-1))  # the largest amount of each group
+        others = np.setdiff1d(np.arange(len(held)), first, assume_unique=True)
+        largest = first[np.searchsorted(group[first], group[others])]
+        usable = self.program.usable_rows
+        full = np.max(self.levels, axis=0, initial=0.0) > 0
+        if not full.any() or max(int(full.sum()), len(others) + n_levels) > MOST_FULL:
+            return amounts, total
+        level, ratio = np.where(total > self.low, self.fixed_at[self.users], -1), self.rate / self.per_level[self.users]
+        by_pair, here = self.loads[:, held], amounts[held]
+        by_row = by_pair.tocsr()
+        for _ in range(FILLINGS):
+            whole = self._sum(total * ratio)
+            here = here * (whole / np.bincount(group, here, n_groups))[group]
+            terms = by_row.data * here[by_row.indices]
+            lacks = usable - [fsum(terms[i:j].tolist()) for i, j in pairwise(by_row.indptr.tolist())]
+            full |= lacks < 0  # or the repair lowers all that is on the server
+            at_level = [self._sum(np.where(level == k, total * ratio, 0.0)) / whole for k in range(n_levels)]
+            moves = (by_pair[:, others] - by_pair[:, largest]).toarray() * here[others]
+            slopes = np.column_stack([moves, *(by_row @ (here * part[group]) for part in at_level)])[full]
+            if not np.isfinite(slopes).all():
+                return amounts, total
+            change = np.linalg.lstsq(slopes, lacks[full])[0]
+            if not np.abs(change).max(initial=0.0) <= NOISE:
+                return amounts, total
+            moved = here[others] * change[: len(others)]
+            here[others] += moved
+            np.subtract.at(here, largest, moved)
+            total = total * (1.0 + np.append(change[len(others) :], 0.0)[level])
+        made = np.zeros(len(amounts))
+        made[held] = here
+        return made, total
 
 
 def _balanced(interior: Interior, groups: Indices) -> Indices:

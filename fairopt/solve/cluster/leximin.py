@@ -47,7 +47,7 @@ from fairopt.solve.settings import Proposals, Settings
 
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops entries below 1e-12
-STEPS = 30  # of the interior point; 6 to 10 are typical
+STEPS = 60  # of the interior point; 6 to 10 are typical, and more where users may run on few servers that differ
 FEW_SOLVES = 2  # of a level's program, which gets further pairs each time, before it starts anew
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
 FILLINGS = 3  # least-squares steps: the first may fill rows that had room

@@ -56,7 +56,8 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
         node = 2 * node + inside
         order = np.argsort(node, kind="stable")
         who, node = who[order], node[order]
-        kept, node = np.unique(node, return_inverse=True)
+        new = np.diff(node, prepend=-1) > 0
+        kept, node = node[new], np.cumsum(new) - 1
         first, last, above = first[kept], last[kept], above[kept]
     return steps[out]
 
@@ -119,13 +120,17 @@ def _levelled_to_sum(total: float, cost: Float, at_low: Bool, at_high: Bool) -> 
 
 
 def majorised(v: Float, wanted: Float) -> Float:
-    """The wanted weights scaled to the sum of v, and mixed with their mean until v majorises them."""
-    total = v.sum()
-    theta = wanted * (total / wanted.sum()) if wanted.sum() > 0 else np.full(len(v), total / len(v))
-    even = np.arange(1, len(v)) * (total / len(v))
-    most = np.cumsum(v)[:-1]
-    excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean gains
-    over = excess > 1e-15 * total  # rounding of the sums
+    """The wanted weights scaled to the sum of v, and mixed with their mean until v majorises them.
+
+    Of arrays of several rows by row.
+    """
+    total, sums, n = v.sum(axis=-1, keepdims=True), wanted.sum(axis=-1, keepdims=True), v.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max(initial=0.0))
-    return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)
+        theta = np.where(sums > 0, wanted * (total / sums), total / n)
+        most = np.cumsum(v, axis=-1)[..., :-1]
+        excess = np.cumsum(np.sort(theta, axis=-1)[..., ::-1], axis=-1)[..., :-1] - most
+        room = most - np.arange(1, n) * (total / n)  # what mixing with the mean gains
+        over = excess > 1e-15 * total  # rounding of the sums
+        part = np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0)
+    mix = np.minimum(part.max(axis=-1, keepdims=True, initial=0.0), 1.0)
+    return np.asarray((1 - mix) * theta + mix * total / n)

@@ -48,7 +48,8 @@ from fairopt.solve.settings import Proposals, Settings
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops entries below 1e-12
 STEPS = 60  # of the interior point; 6 to 10 are typical, and more where users may run on few servers that differ
-FEW_SOLVES = 2  # of a level's program, which gets further pairs each time, before it starts anew
+# A level's program gets further pairs each time it is solved, and starts anew after a few times, unless it is small.
+FEW_SOLVES, FEW_GROUPS = 2, 2000
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
 FILLINGS = 3  # least-squares steps: the first may fill rows that had room
 SMALL = 1e-13  # of a group's tasks: less on a server is rounding
@@ -135,10 +136,10 @@ class _LevelsOnServers:
         program = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *sums)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
-            optimum = None if settings.clock.late else program.solve(settings.clock, FEW_SOLVES)
-            if optimum is UNFINISHED and self.found is not None:
-                self._begin_again(program, *self._targets(free, fixed), settings)
+            again = self.found is not None and len(self.models) > FEW_GROUPS
+            optimum = None if settings.clock.late else program.solve(settings.clock, FEW_SOLVES if again else None)
             if optimum is UNFINISHED:
+                self._begin_again(program, *self._targets(free, fixed), settings)
                 optimum = program.solve(settings.clock)
             self.solves += 1
             if optimum is None or not optimum.level > 0:

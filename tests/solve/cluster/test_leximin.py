@@ -574,8 +574,8 @@ def misled(change: Change) -> Iterator[None]:
     """The program's answer is changed before the method reads it."""
     honest = LevelProgram.solve
 
-    def said(self: LevelProgram, seconds: float | None = None) -> LevelOptimum | None:
-        found = honest(self, seconds)
+    def said(self: LevelProgram, *given: Any) -> LevelOptimum | None:
+        found = honest(self, *given)
         return None if found is None else change(found)
 
     LevelProgram.solve = said  # type: ignore[method-assign]

@@ -263,10 +263,10 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(  # ordered weights on a pool, by cutting planes in prices
+    Method(  # ordered weights on a pool or few servers, by cutting planes in prices
         "prices",
         "",
-        lambda program, _: program.single and at("pool.ordered:ordered_applies")(program),
+        lambda program, _: at("pool.ordered:ordered_applies")(program),
         at("pool.ordered:solve_ordered"),
         only_speed=True,
         above_base=True,

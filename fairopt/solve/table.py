@@ -255,7 +255,7 @@ TABLE += [
         "prices",
         "exact for AlphaFair with alpha > 0, OrderedWeighted, their multiples and sums of one concave function "
         "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with "
-        "alpha from 0.05 to 5, their multiples and such sums",
+        "alpha from 0.05 to 5, OrderedWeighted on at most 16, their multiples and such sums",
         lambda program, _: (
             program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
         ),

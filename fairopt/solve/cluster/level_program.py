@@ -148,7 +148,9 @@ class LevelProgram:
         self.column[columns] = self.column[home] = True
         self.column &= self.choosing[self.group]
         # as many rows are full as others than these have more than one basic number, and one for the level
-        basic = int((self.of_pair & self.choosing[self.group]).sum()) + int(self.of_group.sum()) + int(self.of_low.sum())
+        basic = (
+            int((self.of_pair & self.choosing[self.group]).sum()) + int(self.of_group.sum()) + int(self.of_low.sum())
+        )
         more = basic - int(self.choosing.sum()) - int((self.low > 0).sum())
         self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
         self.of_row[rows[: more + 1]] = UPPER

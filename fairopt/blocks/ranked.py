@@ -36,26 +36,29 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
     least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
     out = np.zeros(len(v), dtype=np.intp)  # the step of each user's level
     who = np.argsort(cost, kind="stable")
+    cost, least, most = cost[who], least[who], most[who]
     node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
     first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
     while len(who):
-        done = first[node] == last[node]
-        out[who[done]] = first[node[done]]
-        who, node = who[~done], node[~done]
-        if not len(who):
-            break
+        done = (first == last)[node]
+        if done.any():
+            out[who[done]] = first[node[done]]
+            who, node, cost, least, most = (of[~done] for of in (who, node, cost, least, most))
+            if not len(who):
+                break
         middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
-        forced = least[who] >= middle[node]
-        free = ~forced & (most[who] >= middle[node])
+        at = middle[node]
+        forced = least >= at
+        free = np.flatnonzero(~forced & (most >= at))
         base = above + np.bincount(node[forced], minlength=len(above))
         inside = forced
-        inside[free] = _cheapest(smallest, cost[who[free]], node[free], base)
+        inside[free] = _cheapest(smallest, cost[free], node[free], base)
         number = np.bincount(node[inside], minlength=len(above))
         first, last = np.stack([first, middle], axis=1).ravel(), np.stack([middle - 1, last], axis=1).ravel()
         above = np.stack([above + number, above], axis=1).ravel()
         node = 2 * node + inside
         order = np.argsort(node, kind="stable")
-        who, node = who[order], node[order]
+        who, node, cost, least, most = (of[order] for of in (who, node, cost, least, most))
         new = np.diff(node, prepend=-1) > 0
         kept, node = node[new], np.cumsum(new) - 1
         first, last, above = first[kept], last[kept], above[kept]

@@ -94,7 +94,7 @@ class Pairs(_View):
         servers = self.instance.n_servers
         return np.searchsorted(self.user * servers + self.server, user * servers + server)
 
-    def of(self, values: Float) -> Float:
+    def of(self, values: Any) -> Any:
         """Values of shape (n_users,) or (n_users, n_servers) by pair."""
         if self.full:  # ten times as fast as by indices
             return values.flatten() if values.ndim == 2 else np.repeat(values, self.instance.n_servers)
@@ -166,9 +166,9 @@ class Pairs(_View):
         values = values / _positive(instance.capacities * instance.counts[:, None])[self.server]
         m, p = instance.n_resources, len(self)
         keep = values > 0
-        kind = np.int32 if values.size < np.iinfo(np.int32).max else np.int64  # half the memory, half the time
+        kind: Any = np.int32 if values.size < np.iinfo(np.int32).max else np.int64  # half the memory, half the time
         rows = (self.server * m).astype(kind)[:, None] + np.arange(m, dtype=kind)
-        starts = np.zeros(p + 1, dtype=kind)
+        starts: Indices = np.zeros(p + 1, dtype=kind)
         np.cumsum(np.count_nonzero(keep, axis=1), out=starts[1:])
         entries = (values.ravel(), rows.ravel()) if keep.all() else (values[keep], rows[keep])
         return sp.csc_array((*entries, starts), shape=(instance.n_servers * m, p))

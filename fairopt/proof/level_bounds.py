@@ -153,11 +153,11 @@ class LevelsAtPrices:
     """The levels of a leximin's users at tasks: shares per weight, in units of about the max-min level.
 
     ``per_task`` and ``pair_levels`` (n_pairs,) are the level of one task and of all tasks of a pair; ``values``
-    (n_users,) are users' levels. ``judged`` are the levels judged so far, and ``closed`` (n_pairs,) the pairs that these
-    close. ``fixed_at`` (n_users,) is the index in ``judged`` of the level that fixes a user, or -1, and ``to_level`` how
-    far the user is below it. ``low`` and ``limits`` (n_users,) are levels at the bounds (limits are infinite if a task's
-    level differs by server), ``most`` levels that no user can exceed. ``given_lower`` (n_users,) are users whose levels curved constraints bound only
-    given the lower ones.
+    (n_users,) are users' levels. ``judged`` are the levels judged so far, and ``closed`` (n_pairs,) the pairs that
+    these close. ``fixed_at`` (n_users,) is the index in ``judged`` of the level that fixes a user, or -1, and
+    ``to_level`` how far the user is below it. ``low`` and ``limits`` (n_users,) are levels at the bounds (limits are
+    infinite if a task's level differs by server), ``most`` levels that no user can exceed. ``given_lower`` (n_users,)
+    are users whose levels curved constraints bound only given the lower ones.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:

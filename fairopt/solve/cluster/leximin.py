@@ -13,8 +13,8 @@ level.
 One linear program (`LevelProgram`), started by the interior point, is changed from level to level. Users with
 proportional demands on the same servers are one group of it: their parts of a level are equal up to their sizes. Most
 levels are near the last one. A level that is not starts anew near an interior point of its free users, beside the
-others as they are: 2,000, 5,000 and 10,000 users in 14 groups, each on few of 27 servers, take .6, 1.9 and 3.8 s of CPU
-instead of .7, 2.8 and 11.
+others as they are: 2,000, 5,000 and 10,000 users in 14 groups, each on few of 27 servers, take .6, 1.9 and 3.8 s of
+CPU instead of .7, 2.8 and 11.
 
 Rounding: HiGHS solves to 1e-10. A price below 1e-9 of the largest is noise and fixes nobody; a later level may depend
 on smaller prices, or on what rounding leaves of a capacity, which Bound 5.18 counts. So prices are those of the basis to
@@ -328,8 +328,7 @@ class _LevelsOnServers:
         """
         assert self.found is not None
         amounts, n_groups, n_levels = self.found.amounts, len(self.models), len(self.levels)
-        whole = np.bincount(self.pair_group, amounts, n_groups)
-        held = np.flatnonzero(amounts > SMALL * whole[self.pair_group])
+        held = np.flatnonzero(amounts > SMALL * np.bincount(self.pair_group, amounts, n_groups)[self.pair_group])
         held = held[np.lexsort((-amounts[held], self.pair_group[held]))]
         group = self.pair_group[held]
         first = np.flatnonzero(np.diff(group, prepend=-1))  # the largest amount of each group

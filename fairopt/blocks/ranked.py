@@ -43,7 +43,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
         done = (first == last)[node]
         if done.any():
             out[who[done]] = first[node[done]]
-            who, node, cost, least, most = (of[~done] for of in (who, node, cost, least, most))
+            cost, (who, node, least, most) = cost[~done], (of[~done] for of in (who, node, least, most))
             if not len(who):
                 break
         middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
@@ -58,7 +58,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
         above = np.stack([above + number, above], axis=1).ravel()
         node = 2 * node + inside
         order = np.argsort(node, kind="stable")
-        who, node, cost, least, most = (of[order] for of in (who, node, cost, least, most))
+        cost, (who, node, least, most) = cost[order], (of[order] for of in (who, node, least, most))
         new = np.diff(node, prepend=-1) > 0
         kept, node = node[new], np.cumsum(new) - 1
         first, last, above = first[kept], last[kept], above[kept]

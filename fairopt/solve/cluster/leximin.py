@@ -17,9 +17,9 @@ others as they are: 2,000, 5,000 and 10,000 users in 14 groups, each on few of 2
 CPU instead of .7, 2.8 and 11.
 
 Rounding: HiGHS solves to 1e-10. A price below 1e-9 of the largest is noise and fixes nobody; a later level may depend
-on smaller prices, or on what rounding leaves of a capacity, which Bound 5.18 counts. So prices are those of the basis to
-rounding, and at the end all rows with a price are filled to rounding. The prices of each level are the evidence (Bound
-5.8); where the gate refuses them, exact linear programs decide, if pairs times levels are few (3,000).
+on smaller prices, or on what rounding leaves of a capacity, which Bound 5.18 counts. So prices are those of the basis
+to rounding, and at the end all rows with a price are filled to rounding. The prices of each level are the evidence
+(Bound 5.8); where the gate refuses them, exact linear programs decide, if pairs times levels are few (3,000).
 """
 
 from __future__ import annotations

@@ -124,22 +124,21 @@ class Sorted(_OfNumbers):
         ordered = share[order]
         # groups of users in a chain of near ties; inside one any mixture of its weights is tight, up to the ties' width
         starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > tie * np.abs(ordered[1:])]))
-        theta = v.copy()
-        for first, end in zip(starts, [*starts[1:], n], strict=True):
-            if end - first > 1 and v[first] > 0:
-                group = order[first:end]
-                theta[first:end] = _matched(v[first:end], wanted[group], pinned[group])
+        theta, sizes = v.copy(), np.diff(starts, append=n)
+        for size in np.unique(sizes[(sizes > 1) & (v[starts] > 0)]):  # groups of one size at once
+            at = starts[(sizes == size) & (v[starts] > 0), None] + np.arange(size)
+            theta[at] = _matched(v[at], wanted[order[at]], pinned[order[at]])
         out = np.empty(n)
         out[order] = theta
         return out
 
 
 def _matched(v: Float, wanted: Float, pinned: Bool) -> Float:
-    """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum."""
-    missing = v.sum() - wanted.sum()  # the sums have to be equal, and who is at a limit may cost less than it is paid
-    if missing > 0 and pinned.any():
-        wanted = wanted + np.where(pinned, missing / pinned.sum(), 0.0)
-    return majorised(v, wanted)
+    """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum. By row."""
+    # the sums have to be equal, and who is at a limit may cost less than it is paid
+    missing = np.maximum(v.sum(axis=-1) - wanted.sum(axis=-1), 0.0)
+    each = missing / np.maximum(pinned.sum(axis=-1), 1)
+    return majorised(v, wanted + np.where(pinned, each[:, None], 0.0))
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Pairs(_View):
         servers = self.instance.n_servers
         return np.searchsorted(self.user * servers + self.server, user * servers + server)
 
-    def of(self, values: Float) -> Float:
+    def of(self, values: Any) -> Any:
         """Values of shape (n_users,) or (n_users, n_servers) by pair."""
         if self.full:  # ten times as fast as by indices
             return values.flatten() if values.ndim == 2 else np.repeat(values, self.instance.n_servers)
@@ -151,17 +151,32 @@ class Pairs(_View):
     @cached_property
     def loads(self) -> Any:
         """The fraction of a server row's capacity that one task of a pair uses: (n_servers * n_resources, n_pairs)."""
-        instance = self.instance
-        capacity = instance.capacities * instance.counts[:, None]
-        capacity = np.where(capacity > 0, capacity, np.inf)  # no eligible user needs it
+        if not self.single:
+            return self.loads_by_pair.tocsr()
+        capacity = self.instance.capacities * self.instance.counts[:, None]
+        return np.ascontiguousarray((self.instance.per_server_demands[:, 0, :] / _positive(capacity)[0]).T)
+
+    @cached_property
+    def loads_by_pair(self) -> sp.csc_array:
+        """`loads` column by column."""
         if self.single:
-            return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
-        values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
-        rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
+            return sp.csc_array(self.loads)
+        instance, demands = self.instance, self.instance.demands
+        values = demands[self.user] if demands.ndim == 2 else demands[self.user, self.server]
+        values = values / _positive(instance.capacities * instance.counts[:, None])[self.server]
+        m, p = instance.n_resources, len(self)
         keep = values > 0
-        shape = (instance.n_servers * instance.n_resources, len(self))
-        starts = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-        return sp.csc_array((values[keep], rows[keep], starts), shape=shape).tocsr()
+        kind: Any = np.int32 if values.size < np.iinfo(np.int32).max else np.int64  # half the memory, half the time
+        rows = (self.server * m).astype(kind)[:, None] + np.arange(m, dtype=kind)
+        starts: Indices = np.zeros(p + 1, dtype=kind)
+        np.cumsum(np.count_nonzero(keep, axis=1), out=starts[1:])
+        entries = (values.ravel(), rows.ravel()) if keep.all() else (values[keep], rows[keep])
+        return sp.csc_array((*entries, starts), shape=(instance.n_servers * m, p))
+
+
+def _positive(capacity: Float) -> Float:
+    """Capacities without zeros, of which no eligible user needs any."""
+    return np.where(capacity > 0, capacity, np.inf)
 
 
 def _equal_parts(instance: Instance) -> Float:

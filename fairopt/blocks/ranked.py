@@ -36,27 +36,31 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
     least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
     out = np.zeros(len(v), dtype=np.intp)  # the step of each user's level
     who = np.argsort(cost, kind="stable")
+    cost, least, most = cost[who], least[who], most[who]
     node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
     first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
     while len(who):
-        done = first[node] == last[node]
-        out[who[done]] = first[node[done]]
-        who, node = who[~done], node[~done]
-        if not len(who):
-            break
+        done = (first == last)[node]
+        if done.any():
+            out[who[done]] = first[node[done]]
+            cost, (who, node, least, most) = cost[~done], (of[~done] for of in (who, node, least, most))
+            if not len(who):
+                break
         middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
-        forced = least[who] >= middle[node]
-        free = ~forced & (most[who] >= middle[node])
+        at = middle[node]
+        forced = least >= at
+        free = np.flatnonzero(~forced & (most >= at))
         base = above + np.bincount(node[forced], minlength=len(above))
         inside = forced
-        inside[free] = _cheapest(smallest, cost[who[free]], node[free], base)
+        inside[free] = _cheapest(smallest, cost[free], node[free], base)
         number = np.bincount(node[inside], minlength=len(above))
         first, last = np.stack([first, middle], axis=1).ravel(), np.stack([middle - 1, last], axis=1).ravel()
         above = np.stack([above + number, above], axis=1).ravel()
         node = 2 * node + inside
         order = np.argsort(node, kind="stable")
-        who, node = who[order], node[order]
-        kept, node = np.unique(node, return_inverse=True)
+        cost, (who, node, least, most) = cost[order], (of[order] for of in (who, node, least, most))
+        new = np.diff(node, prepend=-1) > 0
+        kept, node = node[new], np.cumsum(new) - 1
         first, last, above = first[kept], last[kept], above[kept]
     return steps[out]
 
@@ -119,13 +123,17 @@ def _levelled_to_sum(total: float, cost: Float, at_low: Bool, at_high: Bool) -> 
 
 
 def majorised(v: Float, wanted: Float) -> Float:
-    """The wanted weights scaled to the sum of v, and mixed with their mean until v majorises them."""
-    total = v.sum()
-    theta = wanted * (total / wanted.sum()) if wanted.sum() > 0 else np.full(len(v), total / len(v))
-    even = np.arange(1, len(v)) * (total / len(v))
-    most = np.cumsum(v)[:-1]
-    excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean gains
-    over = excess > 1e-15 * total  # rounding of the sums
+    """The wanted weights scaled to the sum of v, and mixed with their mean until v majorises them.
+
+    Of arrays of several rows by row.
+    """
+    total, sums, n = v.sum(axis=-1, keepdims=True), wanted.sum(axis=-1, keepdims=True), v.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max(initial=0.0))
-    return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)
+        theta = np.where(sums > 0, wanted * (total / sums), total / n)
+        most = np.cumsum(v, axis=-1)[..., :-1]
+        excess = np.cumsum(np.sort(theta, axis=-1)[..., ::-1], axis=-1)[..., :-1] - most
+        room = most - np.arange(1, n) * (total / n)  # what mixing with the mean gains
+        over = excess > 1e-15 * total  # rounding of the sums
+        part = np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0)
+    mix = np.minimum(part.max(axis=-1, keepdims=True, initial=0.0), 1.0)
+    return np.asarray((1 - mix) * theta + mix * total / n)

@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
+from math import fsum
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +37,7 @@ from fairopt.proof.conic import CANCELLED, ConicConditions
 from fairopt.proof.dual import Dual
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.proposal import MOVED
-from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY, VIOLATION_TOLERANCE
@@ -111,7 +113,7 @@ def self_contained_duals(
     for solution in duals:
         check()
         c = levels.evaluate(solution)
-        levels.judged.append(c)
+        levels.keep(c)
         prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.in_cone
         for times, earlier in zip(c.multiples, out, strict=True):
             prices = prices + times * earlier.prices
@@ -136,15 +138,26 @@ def further_charges(further: ConicConditions | None, solution: Dual) -> Multipli
     return further.charges(solution.in_cone, solution.sizes, len(solution.prices))
 
 
+def exact_sums(needs: sp.csc_array, tasks: Float) -> Float:
+    """Loads of rows by tasks of pairs, each sum rounded once.
+
+    One after another, 4,000 terms lost 1.4e-14 of a full row, above `EQUAL`, which the fifth level paid for with 1.5.
+    """
+    held = np.flatnonzero(tasks)
+    by_row = needs[:, held].tocsr()
+    terms = by_row.data * tasks[held][by_row.indices]
+    return np.array([fsum(terms[i:j].tolist()) for i, j in pairwise(by_row.indptr.tolist())])
+
+
 class LevelsAtPrices:
     """The levels of a leximin's users at tasks: shares per weight, in units of about the max-min level.
 
     ``per_task`` and ``pair_levels`` (n_pairs,) are the level of one task and of all tasks of a pair; ``values``
-    (n_users,) are users' levels. ``judged`` are the levels judged so far. ``fixed_at`` (n_users,) is the index in
-    ``judged`` of the level that fixes a user, or -1, and ``to_level`` how far the user is below it. ``low`` and
-    ``limits`` (n_users,) are levels at the bounds (limits are infinite if a task's level differs by server), ``most``
-    levels that no user can exceed. ``given_lower`` (n_users,) are users whose levels curved constraints bound only
-    given the lower ones.
+    (n_users,) are users' levels. ``judged`` are the levels judged so far, and ``closed`` (n_pairs,) the pairs that
+    these close. ``fixed_at`` (n_users,) is the index in ``judged`` of the level that fixes a user, or -1, and
+    ``to_level`` how far the user is below it. ``low`` and ``limits`` (n_users,) are levels at the bounds (limits are
+    infinite if a task's level differs by server), ``most`` levels that no user can exceed. ``given_lower`` (n_users,)
+    are users whose levels curved constraints bound only given the lower ones.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
@@ -169,12 +182,18 @@ class LevelsAtPrices:
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
         self.pair_levels = tasks * self.per_task
         self.values = self.pairs.sum(self.pair_levels)
-        self.used = self.pairs.loads @ tasks
         check()
-        self.needs = sp.csc_array(self.pairs.loads)
+        self.needs = self.pairs.loads_by_pair
+        self.used = exact_sums(self.needs, tasks)
         self.judged: list[LevelCosts] = []
+        self.closed = np.zeros(len(self.user), dtype=bool)
         self.fixed_at, self.to_level = np.full(len(self.low), -1), np.zeros(len(self.low))
         self.given_lower = np.zeros(len(self.low), dtype=bool)
+
+    def keep(self, c: LevelCosts) -> None:
+        """Add a level to those judged; later ones do not use the pairs that it closes."""
+        self.judged.append(c)
+        self.closed = self.closed | (c.reduced_cost > 0)
 
     def judge(self, duals: Sequence[Dual]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -188,9 +207,8 @@ class LevelsAtPrices:
             mine = c.solution.fixed
             slack = c.slack + np.where(c.cost * c.floors <= FEW_ROUNDINGS * c.rounding, c.rounding, 0.0)
             rise = np.maximum((c.floors + slack / c.cost) / values - 1.0, 0.0)
-            rise = np.where(
-                self.at_proved_level(c, rise), np.minimum(rise, self.remaining_part(c, slack) * SLICE), rise
-            )
+            proved = np.flatnonzero(self.at_proved_level(c, rise) & (rise > 0))
+            rise[proved] = np.minimum(rise[proved], self.remaining_part(c, slack[proved], proved) * SLICE)
             lower, at_level = values < c.level * (1 - ABOVE), mine[values[mine] >= c.level * (1 - ABOVE)]
             # before this level's own bounds are known, by users below it, who have had theirs
             displaced = self.displaced(np.where(lower & ~self.given_lower, excess, 0.0))
@@ -201,11 +219,12 @@ class LevelsAtPrices:
             self.fixed_at[mine], self.to_level[mine] = len(self.judged), np.maximum(to_level, 0.0)[mine]
             beyond = np.maximum(values - c.floors, 0.0)  # users above the level should have no costs
             costly = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled_costs(c)), beyond, 0.0)
-            costly = np.maximum(costly, self.pairs.sum(np.where(c.reduced_cost > 0, self.pair_levels, 0.0)))
+            closed = np.flatnonzero((c.reduced_cost > 0) & (self.pair_levels > 0))
+            costly = np.maximum(costly, np.bincount(self.user[closed], self.pair_levels[closed], len(values)))
             at_reduced_cost = np.max(costly / values, initial=0.0, where=values > 0)
             further = self.displaced_further(c, excess, lower)
             gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
-            self.judged.append(c)
+            self.keep(c)
         on_worse = np.where(by_prices <= GAP_TOLERANCE, 0.0, self.held_on_worse_servers())
         gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
@@ -223,7 +242,6 @@ class LevelsAtPrices:
         pairs, user, z, n = self.pairs, self.user, self.values, len(self.values)
         needs, usable, left = self.all_rows()
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
-        load = needs.data / self.per_task[pair]  # of a unit of level
         tasks = self.pair_levels / self.per_task
         rounded = ROUNDED if worst_case else ONE_ROUNDING
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
@@ -261,10 +279,15 @@ class LevelsAtPrices:
             is_open &= ~(c.reduced_cost > 0)
             # what they could take of each capacity: one rises by all the money, or each by its own most
             # where a capacity that they fill alone has no more, they rise elsewhere
-            some = (np.isin(user, mine) & (worst_case | is_open))[pair]
+            theirs = np.zeros(n, dtype=bool)
+            theirs[mine] = True
+            some = np.flatnonzero(pairs.of(theirs) & (worst_case | is_open))
+            of_some = needs[:, some]
+            load = of_some.data / np.repeat(self.per_task[some], np.diff(of_some.indptr))  # of a unit of level
+            whose = np.repeat(user[some], np.diff(of_some.indptr))
             best, most = np.zeros(len(usable)), np.zeros(len(usable))
-            np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
-            np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
+            np.maximum.at(best, of_some.indices, load / costs[whose])
+            np.add.at(most, of_some.indices, load * (rise * z)[whose])
             taken += np.minimum(money * best, most)
         return [*out, max(of_limits)]
 
@@ -302,8 +325,9 @@ class LevelsAtPrices:
         pair, row = np.repeat(np.arange(len(self.user)), np.diff(self.needs.indptr)), self.needs.indices
         load, ratio = np.zeros((len(self.values), m)), np.zeros((m, m))  # of a unit of level; of a unit of a row
         load[self.user[pair], row] = np.where(self.program.zero_pairs[pair], 0.0, self.needs.data / self.per_task[pair])
+        by_row = sp.csr_array(self.needs)
         for r in np.flatnonzero(alone):
-            there = self.loads.indices[slice(*self.loads.indptr[r : r + 2])]
+            there = by_row.indices[slice(*by_row.indptr[r : r + 2])]
             users, server = self.user[there[self.pair_levels[there] > 0]], r // resources * resources
             ratio[r] = np.max(load[users] / load[users, r, None], axis=0, initial=0.0)
             ratio[r, server : server + resources] = 0.0
@@ -343,11 +367,6 @@ class LevelsAtPrices:
             lowest = float(parts.max())
 
     @cached_property
-    def loads(self) -> sp.csr_array:
-        """`Pairs.loads` by row; making it took as long as what is read of a row."""
-        return sp.csr_array(self.pairs.loads)
-
-    @cached_property
     def most_per_task(self) -> Float:
         """The level of a task where it is highest for the user, shape (n_pairs,)."""
         return -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.per_task))[self.user]
@@ -358,6 +377,8 @@ class LevelsAtPrices:
         A user that only its task limit bounds has none at an optimum: the multiplier of the limit is its only cost.
         Moving the part may raise it by less than any tolerance, and take much from users above it.
         """
+        if not self.by_server:
+            return np.zeros(len(self.values))
         highest = self.values * (1 + ABOVE) >= self.values.max(initial=0.0)
         worse = self.per_task < self.most_per_task * (1 - np.where(highest, TIE, EQUAL))[self.user]
         held = self.pairs.sum(np.where(worse, self.pair_levels, 0.0))
@@ -406,7 +427,7 @@ class LevelsAtPrices:
         """The costs of users' levels at a level's dual solution, with the earlier ones that close pairs."""
         program, pairs, prices = self.program, self.pairs, np.maximum(solution.prices, 0.0)
         further = further_charges(self.further, solution)
-        pair_cost = size = np.asarray(pairs.loads.T @ prices).ravel()
+        pair_cost = size = np.asarray(self.needs.T @ prices).ravel()
         if further is not None and further.size is not None:
             pair_cost, size = pair_cost + further.pair_cost, size + further.size
         value = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
@@ -418,11 +439,10 @@ class LevelsAtPrices:
             pair_cost, value = curved.exact_charges(*given)
             exact, terms = True, 0.0  # each sum is rounded once
         pair_cost = np.where(program.zero_pairs, np.inf, pair_cost / self.per_task)
-        closed = np.zeros(len(pair_cost), dtype=bool)
-        for earlier in self.judged:
-            closed |= earlier.reduced_cost > 0
-        cost = pairs.min(np.where(closed, np.inf, pair_cost))
-        cost = np.where(np.isinf(cost), pairs.min(pair_cost), cost)  # or all pairs of a user are closed
+        closed = self.closed
+        cost = pairs.min(np.where(closed, np.inf, pair_cost) if self.judged else pair_cost)
+        if self.judged and np.isinf(cost).any():
+            cost = np.where(np.isinf(cost), pairs.min(pair_cost), cost)  # or all pairs of a user are closed
         mine = self.values[solution.fixed]  # the highest level above a lower bound
         level = float(mine[mine > self.low[solution.fixed] * (1 + ABOVE)].max(initial=0.0))
         # at least the previous one: pairs are closed only while the floors of earlier levels are kept
@@ -430,14 +450,15 @@ class LevelsAtPrices:
         floors = np.minimum(self.values, np.maximum(self.low, level))
         # a level of 0 costs nothing, even at an infinite cost; a negative cost counts at the user's highest level
         paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
-        cheapest = np.maximum(cost, 0.0)[self.user]
+        cheapest = pairs.of(np.maximum(cost, 0.0))
         cost_size = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
         terms = max(terms, abs(value), float(np.abs(paid).sum()))
         if further is None:  # a sum of nonnegative terms, since a difference would be lost in rounding
             idle = program.usable_rows - self.used
-            beyond = np.where(self.pair_levels > 0, pair_cost - cost[self.user], 0.0)
+            held = np.flatnonzero(self.pair_levels > 0)
+            beyond = pair_cost[held] - cost[self.user[held]]
             slack = float(prices @ np.where(idle > EQUAL / 2 * program.usable_rows, idle, 0.0))
-            slack += float(np.where(beyond > EQUAL / 2 * cost_size, beyond, 0.0) @ self.pair_levels)
+            slack += float(np.where(beyond > EQUAL / 2 * cost_size[held], beyond, 0.0) @ self.pair_levels[held])
             slack += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
         else:  # points satisfy further constraints only up to a tolerance
             slack = float(value - paid.sum())
@@ -448,15 +469,16 @@ class LevelsAtPrices:
                 if np.isfinite(value) and slack <= EQUAL * abs(value):
                     slack = 0.0
         rounding = EQUAL * terms
-        shortfall = np.where(closed, np.maximum(cost[self.user] - pair_cost, 0.0), 0.0)
+        short = np.flatnonzero(closed)
+        shortfall = cost[self.user[short]] - pair_cost[short]
+        short, shortfall = short[shortfall > 0], shortfall[shortfall > 0]
         multiples = []
         for earlier in self.judged:  # until no closed pair is cheaper than the open ones
-            times = np.max(
-                shortfall / earlier.reduced_cost, initial=0.0, where=(shortfall > 0) & (earlier.reduced_cost > 0)
-            )
-            multiples.append(float(times))
+            reduced = earlier.reduced_cost[short]
+            times = float(np.max(shortfall[reduced > 0] / reduced[reduced > 0], initial=0.0))
+            multiples.append(times)
             slack = slack + (times * earlier.slack if times > 0 else 0.0)
-            shortfall = np.where(earlier.reduced_cost > 0, 0.0, shortfall)
+            short, shortfall = short[~(reduced > 0)], shortfall[~(reduced > 0)]
         if tie is None:  # closed pairs matter only to users above the level; prices of curved constraints are inexact
             alone = not (self.values > floors * (1 + ABOVE)).any()
             tie = TIE if alone or curved else EQUAL
@@ -492,31 +514,29 @@ class LevelsAtPrices:
         """
         if not excess.any():
             return 0.0
-        program, loads = self.program, self.pairs.loads
-        open_to = np.ones(len(self.pair_levels), dtype=bool)
-        for c in self.judged:
-            open_to &= ~(c.reduced_cost > 0)
-        rise = np.where(open_to, (excess * self.values)[self.user] / self.per_task, 0.0)
-        left = np.maximum(program.usable_rows - loads @ (self.pair_levels / self.per_task), 0.0)
-        later = (excess == 0)[self.user] & (self.pair_levels > TRACE * self.values[self.user])
-        used = loads @ np.where(later, self.pair_levels / self.per_task, 0.0)
-        over = loads @ rise - left
-        if self.further is None:
-            for row in np.flatnonzero(over > GAP_TOLERANCE * used).tolist():
-                over[row] = self.affordable(row, excess, rise) - left[row]
+        rises = np.flatnonzero(self.pairs.of(excess > 0) & ~self.closed)
+        rise = (excess * self.values)[self.user[rises]] / self.per_task[rises]
+        left = np.maximum(self.program.usable_rows - self.used, 0.0)
+        later = self.pairs.of(excess == 0) & (self.pair_levels > TRACE * self.pairs.of(self.values))
+        used = self.needs @ np.where(later, self.pair_levels / self.per_task, 0.0)
+        loads = self.needs[:, rises]
+        loads.data *= np.repeat(rise, np.diff(loads.indptr))
+        over = np.bincount(loads.indices, loads.data, len(left)) - left
+        if self.further is None and len(rows := np.flatnonzero(over > GAP_TOLERANCE * used)):
+            by_row = loads.tocsr()
+            for row in rows.tolist():
+                there = slice(*by_row.indptr[row : row + 2])
+                users = self.user[rises[by_row.indices[there]]]
+                over[row] = self.affordable(by_row.data[there], users, excess) - left[row]
         return float(np.max(np.maximum(over, 0.0) / used, initial=0.0, where=used > 0))
 
-    def affordable(self, row: int, excess: Float, rise: Float) -> float:
-        """The most of a capacity that users can take by rising up to an excess within the slack of each level, as a
-        knapsack.
+    def affordable(self, load: Float, users: Indices, excess: Float) -> float:
+        """The most of a capacity that users can take within the slack of each level, as a knapsack.
 
-        The users of a level together pay at most its slack at its prices. Those with most load per cost rise first.
-        Rising up to the level itself is free.
+        ``load`` is what each of the ``users`` takes by rising by its whole ``excess``. The users of a level together
+        pay at most its slack at its prices. Those with most load per cost rise first. Rising up to the level itself is
+        free.
         """
-        needs = self.loads
-        there = slice(*needs.indptr[row : row + 2])
-        pairs = needs.indices[there]
-        load, users = needs.data[there] * rise[pairs], self.user[pairs]
         load, users = load[load > 0], users[load > 0]
         free = np.minimum(self.to_level[users] / excess[users], 1.0)
         total = float((load * free).sum())
@@ -534,20 +554,23 @@ class LevelsAtPrices:
             total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
         return total
 
-    def remaining_part(self, c: LevelCosts, slack: Float) -> Float:
-        """The part of its slice of a needed capacity that each user could still get, shape (n_users,).
+    def remaining_part(self, c: LevelCosts, slack: Float, users: Indices) -> Float:
+        """The part of its slice of a needed capacity that each of some users could still get by a slack, (len(users),).
 
         If a user needs very little of a scarce resource, slack that is negligible for the capacity would raise it far.
         Then the part of the capacity counts, against the tolerance of capacities. Further constraints have no
         capacities to compare with.
         """
         usable, weights = self.program.usable_rows, self.program.instance.weights
-        if c.further:
-            return np.full(len(weights), np.inf)
+        if c.further or not len(users):
+            return np.full(len(users), np.inf)
         prices = c.solution.prices
         per_spare = np.where((prices > 0) & (usable > 0), 1.0 / (prices * usable), np.inf)
-        needs = self.needs
-        least = np.where(np.isinf(c.pair_cost), 0.0, np.inf)
-        np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
-        most = -self.pairs.min(-least)
-        return np.where(np.isinf(most), np.inf, slack * most) * (weights.sum() / weights)
+        some = np.zeros(len(weights), dtype=bool)
+        some[users] = True
+        pairs = np.flatnonzero(self.pairs.of(some))
+        needs, first = self.needs[:, pairs], np.searchsorted(self.user[pairs], users)
+        least = np.where(np.isinf(c.pair_cost[pairs]), 0.0, np.inf)
+        np.minimum.at(least, np.repeat(np.arange(len(pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
+        most = np.maximum.reduceat(least, first)
+        return np.where(np.isinf(most), np.inf, slack * most) * (weights.sum() / weights[users])

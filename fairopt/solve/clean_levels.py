@@ -27,7 +27,7 @@ import numpy as np
 from fairopt.proof.conic import ConicConditions
 from fairopt.proof.dual import Dual
 from fairopt.proof.least_squares import DENSE, by_iteration
-from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelsAtPrices
+from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelsAtPrices, exact_sums
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import TINY
@@ -42,12 +42,12 @@ def raised_to_bounds(program: Program, further: ConicConditions | None, duals: S
     Under curved conditions later levels move by the square root of that slack.
     """
     pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
-    needs = sp.csc_array(pairs.loads)
-    of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
     levels = LevelsAtPrices(program, further, tasks)
+    needs = levels.needs
+    of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
     for level_dual in duals:
         c, values = levels.evaluate(level_dual, TIE), levels.values
-        levels.judged.append(c)
+        levels.keep(c)
         later[level_dual.fixed] = False
         mine = level_dual.fixed[np.abs(values[level_dual.fixed] - c.level) <= LEFT * c.level]
         costs = np.maximum(c.cost[mine], 0.0)
@@ -58,13 +58,13 @@ def raised_to_bounds(program: Program, further: ConicConditions | None, duals: S
         rise[mine] = np.minimum(bound, levels.limits[mine]) / values[mine]
         tasks, paying = tasks * rise[pairs.user], later[pairs.user]
         # who rises takes from users of later levels, each server's in proportion
-        load = pairs.loads @ np.where(paying, tasks, 0.0)
-        over = np.maximum(pairs.loads @ tasks - program.usable_rows, 0.0)
+        load = needs @ np.where(paying, tasks, 0.0)
+        over = np.maximum(needs @ tasks - program.usable_rows, 0.0)
         part, most = np.divide(over, load, out=np.zeros(len(load)), where=load > 0), np.zeros(len(pairs))
         np.maximum.at(most, of_pair, part[needs.indices])
         tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
         levels.pair_levels = tasks * levels.per_task
-        levels.used = pairs.loads @ tasks
+        levels.used = exact_sums(needs, tasks)
         levels.values = pairs.sum(levels.pair_levels)
     return tasks
 
@@ -77,7 +77,7 @@ def without_noise(program: Program, further: ConicConditions | None, duals: Sequ
         c = levels.evaluate(level_dual, TIE)
         if _depends_on_noise(levels, c):
             c = levels.evaluate(_polished(levels, c))
-        levels.judged.append(c)
+        levels.keep(c)
     return [c.solution for c in levels.judged]
 
 

@@ -515,16 +515,17 @@ def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None
         held = np.flatnonzero(held_by == k)
         c = judged.evaluate(Dual(rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7), fixed=held))
         pays = (c.cost * judged.values * excess)[held].sum()
-        judged.judged.append(c._replace(slack=0.4 * pays, rounding=0.1 * pays))
+        judged.keep(c._replace(slack=0.4 * pays, rounding=0.1 * pays))
     judged.fixed_at, judged.to_level = held_by, excess * rng.uniform(0.0, 0.2, 8)
     rise = rng.uniform(0.0, 1.0, len(program.pairs)) * (excess > 0)[judged.user]
     for row in range(6):
-        load = judged.pairs.sum(program.pairs.loads.toarray()[row] * rise)
+        by_pair = program.pairs.loads.toarray()[row] * rise
+        load = judged.pairs.sum(by_pair)
         free = np.divide(judged.to_level, excess, out=np.zeros(8), where=excess > 0)
         budget = np.array([(held_by == k) * c.cost * judged.values * excess for k, c in enumerate(judged.judged)])
         spare = [c.slack + c.rounding for c in judged.judged]
         found = linprog(-load, budget, spare + budget @ free, bounds=[(f, 1.0) for f in free])
-        assert judged.affordable(row, excess, rise) == pytest.approx(-found.fun, rel=1e-7, abs=1e-12)
+        assert judged.affordable(by_pair, judged.user, excess) == pytest.approx(-found.fun, rel=1e-7, abs=1e-12)
 
 
 def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:

@@ -49,6 +49,9 @@ class LevelOptimum(NamedTuple):
     prices: Float
 
 
+UNFINISHED = LevelOptimum(np.nan, np.zeros(0), np.zeros(0))  # not solved by as many programs as were allowed
+
+
 def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
     """How many groups choose at first, and anew at each level."""
     return int(max(CHOOSING, SPREAD * np.sqrt(n_groups * n_servers), SOME * n_rows))
@@ -60,8 +63,8 @@ class LevelProgram:
     ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
     the usable fraction. ``group`` (n_pairs,) is ascending, ``home`` (n_groups,) is the first pair of each group.
     Groups in ``choosing``, and all with lower bounds, choose between ``columns`` at first. ``unit`` (n_groups,) is
-    about what each group will hold, so that tolerances are relative. If ``exact``, values and prices are those of the
-    basis to rounding.
+    about what each group will hold, so that tolerances are relative. Values and prices are those of the basis to
+    rounding.
     """
 
     def __init__(
@@ -76,7 +79,6 @@ class LevelProgram:
         rates: Float,
         bases: Float,
         low: Float,
-        exact: bool = False,
     ) -> None:
         self.loads, self.group, self.home, self.usable = loads, group, home, usable
         self.unit, self.rates, self.bases, self.low = unit, rates, bases, low
@@ -92,7 +94,7 @@ class LevelProgram:
         self.of_pair[home] = True
         # z is basic in place of the row that it fills first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
-        self.exact, self.simplex, self.size = exact, Simplex(), 1.0
+        self.simplex, self.size = Simplex(), 1.0
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
@@ -134,9 +136,33 @@ class LevelProgram:
         """Change the units of groups."""
         self.unit, self.passed = unit, False
 
-    def solve(self, clock: Clock) -> LevelOptimum | None:
-        """The optimum, from the last basis; None if HiGHS finds none in time."""
+    def restart(self, groups: Indices, home: Indices, choosing: Bool, columns: Indices, rows: Indices) -> None:
+        """Begin with other homes of some groups, as at first; the ``rows`` are those that fill first, in order."""
+        mine = np.zeros(self.n_groups, dtype=bool)
+        mine[groups] = True
+        self.of_pair &= ~mine[self.group]
+        self.of_pair[home] = True
+        self.of_group[groups], self.home[groups] = False, home
+        self.choosing[groups] = choosing | (self.low[groups] > 0)
+        self.column &= ~mine[self.group]
+        self.column[columns] = self.column[home] = True
+        self.column &= self.choosing[self.group]
+        # as many rows are full as others than these have more than one basic number, and one for the level
+        basic = (
+            int((self.of_pair & self.choosing[self.group]).sum()) + int(self.of_group.sum()) + int(self.of_low.sum())
+        )
+        more = basic - int(self.choosing.sum()) - int((self.low > 0).sum())
+        self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
+        self.of_row[rows[: more + 1]] = UPPER
+        self.passed = False
+
+    def solve(self, clock: Clock, most: int | None = None) -> LevelOptimum | None:
+        """The optimum, from the last basis; None if HiGHS finds none in time, `UNFINISHED` after ``most`` programs."""
+        solved = 0
         while True:
+            if solved == most:
+                return UNFINISHED
+            solved += 1
             if not self.passed:
                 self._pass()
             if not self.simplex.run(clock):
@@ -149,9 +175,8 @@ class LevelProgram:
             self._read_basis()
             more = self._entering(duals)
             if not len(more):
-                if self.exact:
-                    self.simplex.refine()
-                    values, duals = self.simplex.values, self.simplex.duals
+                self.simplex.refine()
+                values, duals = self.simplex.values, self.simplex.duals
                 level = float(values[0])
                 amounts = np.zeros(len(self.group))
                 amounts[self.home] = np.where(self.choosing, 0.0, self.bases + self.rates * level)

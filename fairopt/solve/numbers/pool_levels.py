@@ -97,7 +97,7 @@ class PoolLevels:
         settled = home, np.zeros(n, dtype=bool), np.zeros(0, dtype=np.intp)
         units = np.minimum(limits, rates)
         program = LevelProgram(
-            self.loads, self.number, self.bounds.program.usable_rows, *settled, units, rates, fixed, 0.0 * fixed, True
+            self.loads, self.number, self.bounds.program.usable_rows, *settled, units, rates, fixed, 0.0 * fixed
         )
         while free.any():
             tell("levels, numbers settled", n - int(free.sum()), n)

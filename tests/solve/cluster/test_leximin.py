@@ -151,11 +151,68 @@ def test_demands_by_server_with_a_share_per_user() -> None:
                 assert_same(levels, brute(instance, share))
 
 
-def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
+def test_a_share_that_differs_by_server_has_levels_of_numbers() -> None:
     instance = fo.Instance([[[1, 2], [2, 1]], [[1, 1], [1, 2]]], [[4, 6], [5, 3]])
-    assert not levels_apply(Program(instance, fo.Leximin(fo.DominantShare()), ()))
-    with pytest.raises(fo.errors.OutOfDomain, match="levels is exact for Leximin"):
-        fo.DRF().allocate(instance, method="levels")
+    answer, by_cone = (fo.DRF().allocate(instance, method=method) for method in ("levels", "cone"))
+    assert answer.certificate.method == "levels"
+    np.testing.assert_allclose(answer.shares, by_cone.shares, rtol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_of_rates_and_limits_are_those_in_fractions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, servers = 9, 3
+    limits = np.where(rng.random(n) < 0.5, 10 ** rng.uniform(-1, 0.5, n), np.inf)
+    rates, demands = 10 ** rng.uniform(-1, 1, (n, servers)), 10 ** rng.uniform(-0.5, 0.5, (n, 3))
+    capacities = 10 ** rng.uniform(-0.3, 0.3, (servers, 3)) * n / servers
+    instance = fo.Instance(demands, capacities, rates=rates, task_limits=limits)
+    policy = fo.Policy(fo.Leximin(fo.ThroughputShare()))
+    answer = policy.allocate(instance)
+    assert answer.certificate.method == "levels"
+    np.testing.assert_allclose(answer.shares, policy.allocate(instance, exact=True).shares, rtol=1e-6)
+
+
+def neighbours(n: int, seed: int) -> fo.Instance:
+    """Users of 14 groups of unequal size, each of which may run on servers beside those of the next."""
+    rng = np.random.default_rng(seed)
+    servers = np.arange(27)
+    demands, capacities = 10 ** rng.uniform(-1, 1, (n, 3)), n / 27 * 10 ** rng.uniform(-0.5, 0.5, (27, 3))
+    group = np.minimum((14 * rng.random(n) ** 2).astype(int), 13)
+    return fo.Instance(demands, capacities, eligible=abs(servers / 2 - group[:, None]) <= 1.01)
+
+
+@pytest.mark.fast_methods
+@pytest.mark.parametrize("seed", [1, 4])
+def test_rows_that_later_levels_pay_for_are_full_to_rounding(seed: int) -> None:
+    """The fifth level pays up to 1e10 times what is left of the first ones' capacities: gaps were 4e-5 and 2e-7."""
+    certificate = fo.DRF().allocate(neighbours(300, seed), method="levels").certificate
+    assert len(certificate.gaps) >= 5 and certificate.gap <= 1e-11
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_levels_that_pay_for_lower_ones_are_those_in_fractions(seed: int) -> None:
+    instance = neighbours(60, seed)
+    answer = fo.DRF().allocate(instance)
+    np.testing.assert_allclose(answer.shares, fo.DRF().allocate(instance, exact=True).shares, rtol=1e-12)
+
+
+@pytest.mark.fast_methods
+def test_levels_far_from_the_last_ones_start_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, starts, restart = neighbours(300, 2), [0], LevelProgram.restart
+
+    def counted(self: LevelProgram, *given: Any) -> None:
+        starts[0] += 1
+        restart(self, *given)
+
+    monkeypatch.setattr(LevelProgram, "restart", counted)
+    monkeypatch.setattr(server_leximin, "choosing_at_first", lambda *_: 2)
+    monkeypatch.setattr(level_program, "AT_ONCE", 2)
+    slowly = fo.DRF().allocate(instance, method="levels")
+    assert not starts[0]
+    monkeypatch.setattr(server_leximin, "FEW_GROUPS", 50)
+    answer = fo.DRF().allocate(instance, method="levels")
+    assert starts[0] and max(answer.certificate.gap, slowly.certificate.gap) <= 1e-9
+    np.testing.assert_allclose(answer.shares, slowly.shares, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -574,8 +631,8 @@ def misled(change: Change) -> Iterator[None]:
     """The program's answer is changed before the method reads it."""
     honest = LevelProgram.solve
 
-    def said(self: LevelProgram, seconds: float | None = None) -> LevelOptimum | None:
-        found = honest(self, seconds)
+    def said(self: LevelProgram, *given: Any) -> LevelOptimum | None:
+        found = honest(self, *given)
         return None if found is None else change(found)
 
     LevelProgram.solve = said  # type: ignore[method-assign]

@@ -134,12 +134,14 @@ def main() -> None:
     of_families = f"instances of {options.users} users, of the families {families}."
     above, _, below = PAGE.read_text(encoding="utf-8").partition(BELOW)
     below, _, after = below.partition(END)
-    parts = dict(zip(("library", "families"), below.split("\n## "), strict=True))
-    if "library" in options.parts:
-        parts["library"] = "\n\n".join(page("Cases of the library", of_library, "league")) + "\n"
-    if "families" in options.parts:
-        parts["families"] = "\n\n".join(page(f"{options.users} users", of_families, "league-families")) + "\n"
-    written = "\n## ".join(part.removeprefix("## ") for part in parts.values())
+    sections = {part.partition("\n")[0]: part for part in below.removeprefix("## ").split("\n## ")}
+    for part, title, about, name in (
+        ("library", "Cases of the library", of_library, "league"),
+        ("families", f"{options.users} users", of_families, "league-families"),
+    ):
+        if part in options.parts:
+            sections[title] = "\n\n".join(page(title, about, name)).removeprefix("## ") + "\n"
+    written = "\n## ".join(part.strip("\n") + "\n" for part in sections.values())
     PAGE.write_text(f"{above}{BELOW}## {written}{END}{after}", encoding="utf-8")
 
 

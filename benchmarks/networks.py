@@ -5,11 +5,11 @@ of another answer's level to it is known too: the smallest, the geometric mean a
 paper claims that answers are within a factor alpha, the claim is held against both ends.
 
 B4 is the network of 12 sites and 19 links of Jain et al. (SIGCOMM 2013), with the capacities of TEAVAR's data and all
-132 demands. ``--graph`` adds a file, such as UsCarrier.gml or Cogentco.gml of the Internet Topology Zoo, with links of
-1,000 each way; without it two random graphs of their sizes stand in. Volumes are log-uniform from 1% to 100% of a link,
-between pairs of nodes drawn with seed 0.
+132 demands. ``--graph`` adds files, such as UsCarrier.graphml or Cogentco.graphml of the Internet Topology Zoo, with
+links of 1,000 each way; without it two random graphs of their sizes stand in. Volumes are log-uniform from 1% to 100%
+of a link, between pairs of nodes drawn with seed 0.
 
-Run: python benchmarks/networks.py [--graph UsCarrier.gml Cogentco.gml] [--demands 496 2480] [--plot networks.png]
+Run: python benchmarks/networks.py [--graph UsCarrier.graphml Cogentco.graphml --demands 496 2480 --plot networks.png]
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def drawn_picture(rows: list[dict[str, Any]], file: Path) -> None:
             ax.plot(x, mean, "o", color=f"C{k}", label=row["side"])
             ax.plot(x, low, "_", color=f"C{k}", ms=10)
         ax.set(xscale="log", xlabel="CPU seconds", title=f"{name}: {row['demands']:,} demands")
+        ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())  # they overlap where times span a decade
     axes[0][0].set(ylabel="level / certified max-min level", ylim=(-0.03, None))
     handles, labels = axes[0][0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="lower center", ncols=3, fontsize=8, frameon=False)

@@ -45,7 +45,7 @@ __all__ = [
 
 ExactRow = tuple[Mapping[tuple[int, int], Any], Any, bool]
 
-BLOCK = 65_536  # entries of rows evaluated together: half a megabyte stays in cache, 2 MB took three times as long
+BLOCK = 131_072  # entries of rows evaluated together: with fewer the steps count, with more the cache
 UNNAMED = "condition"  # the name of the only condition of a function that gives none
 MANY = 4_000  # users up to which an n x n table is kept in memory
 MANY_PAIRS = 160_000  # of users compared in fractions: some seconds
@@ -651,9 +651,10 @@ class EnvyFree(ManyRows):
         each = min(each, n)
         envied, violation = np.zeros((n, each), dtype=np.intp), np.zeros((n, each))
         step = max(1, BLOCK // max(n, 1))
+        envy = EnvyOfUsers(instance, point.tasks_by_server, step)
         for first in range(0, n if n > 1 else 0, step):
             users = np.arange(first, min(first + step, n))
-            runs = tasks_on_bundles(instance, users, point.tasks_by_server)
+            runs = envy.of(users)
             runs[users - first, users] = 0.0
             if each == 1:
                 envied[users, 0] = runs.argmax(axis=1)
@@ -690,47 +691,71 @@ class EnvyFree(ManyRows):
             for ratio in kinds.T:
                 above &= ratio >= ratio[:, None]
             np.fill_diagonal(above, False)
-            bits = np.packbits(above, axis=1)
-            for j, ups in enumerate(map(np.flatnonzero, above)):
-                if len(ups):
-                    next_to_j = bits[j] & ~np.bitwise_or.reduce(bits[ups], axis=0)
-                    found.append(users[first[j]] * n + users[first[np.flatnonzero(np.unpackbits(next_to_j))]])
-                    total += len(found[-1])
+            # as integers of bits; rows of `unique` are sorted, so that the first above j, and not above others, is next
+            bits = [int.from_bytes(row, "little") for row in np.packbits(above, axis=1, bitorder="little")]
+            lower, upper = list[int](), list[int]()
+            for j, ups in enumerate(bits):
+                while ups:
+                    upper.append(k := (ups & -ups).bit_length() - 1)
+                    lower.append(j)
+                    ups &= ~(bits[k] | 1 << k)
+            found.append(users[first[lower]] * n + users[first[upper]])
+            total += len(lower)
             if total > most:
                 return None
         return np.unique(np.concatenate(found))
 
 
-def tasks_on_bundles(instance: Instance, users: Indices, held: Float) -> Float:
-    """Tasks of given users on the bundle of each user, per weight and ignoring limits: (k, n_users).
+class RunsOnBundles:
+    """Tasks of demand vectors on given bundles ``(n, m)``, at most ``most`` vectors at once.
+
+    Arrays are used again: with new ones of half a megabyte, 1e8 pairs took 3 s for 0.4 s, in pages of the system.
+    """
+
+    def __init__(self, bundles: Float, most: int) -> None:
+        self.bundles = np.ascontiguousarray(bundles.T)
+        self.largest = float(bundles.max(initial=0.0))
+        self.room = np.empty((2, most, len(bundles)))
+
+    def of(self, demands: Float) -> Float:
+        """Tasks ``(k, n)``, until it is called again; 0 if a user needs nothing there (it is then not eligible)."""
+        runs, other = self.room[:, : len(demands)]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            np.divide(self.bundles[0], demands[:, :1], out=runs)  # infinite, or 0 / 0, where a task needs nothing
+            for i in range(1, len(self.bundles)):
+                np.fmin(runs, np.divide(self.bundles[i], demands[:, i : i + 1], out=other), out=runs)
+            finite = np.isfinite(self.largest / demands.min(initial=np.inf))
+        if not finite:
+            runs[~np.isfinite(runs)] = 0.0
+        return runs
+
+
+class EnvyOfUsers:
+    """Tasks of given users on the bundle of each user, per weight and ignoring limits, at most ``most`` at once.
 
     ``(w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}``, where ``held`` (n_users, n_servers) are tasks.
     """
-    demands, eligible = instance.demands, instance.eligible[users].astype(float)
-    if demands.ndim == 2:  # the same ratios on all servers
-        runs = tasks_of_each(demands[users], demands)
-        # users are many: on one pool without a table of the same numbers in each row
-        runs *= held[:, 0] if instance.n_servers == 1 and eligible.all() else eligible @ held.T
-    else:
-        runs = np.zeros((len(users), instance.n_users))
-        for s in range(instance.n_servers):
-            runs += eligible[:, s, None] * tasks_of_each(demands[users, s], demands[:, s]) * held[:, s]
-    if (instance.weights != instance.weights[0]).any():
-        runs *= instance.weights[users, None] / instance.weights
-    return runs
 
+    def __init__(self, instance: Instance, held: Float, most: int) -> None:
+        self.instance, self.held, demands = instance, held, instance.demands
+        by_server = [demands] if demands.ndim == 2 else [demands[:, s] for s in range(instance.n_servers)]
+        self.on = [RunsOnBundles(bundles, most) for bundles in by_server]
 
-def tasks_of_each(demands: Float, bundles: Float) -> Float:
-    """Tasks of each demand vector on each bundle; 0 if a user needs nothing there (it is then not eligible)."""
-    columns, other = np.ascontiguousarray(bundles.T), np.empty((len(demands), len(bundles)))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        runs = columns[0] / demands[:, :1]  # infinite, or 0 / 0, where a task needs nothing
-        for i in range(1, len(columns)):
-            np.fmin(runs, np.divide(columns[i], demands[:, i : i + 1], out=other), out=runs)
-        finite = np.isfinite(bundles.max(initial=0.0) / demands.min(initial=np.inf))
-    if not finite:
-        runs[~np.isfinite(runs)] = 0.0
-    return runs
+    def of(self, users: Indices) -> Float:
+        """Of some users, shape (k, n_users), until it is called again."""
+        instance, held = self.instance, self.held
+        demands, eligible = instance.demands[users], instance.eligible[users].astype(float)
+        if demands.ndim == 2:  # the same ratios on all servers
+            runs = self.on[0].of(demands)
+            # users are many: on one pool without a table of the same numbers in each row
+            runs *= held[:, 0] if instance.n_servers == 1 and eligible.all() else eligible @ held.T
+        else:
+            runs = np.zeros((len(users), instance.n_users))
+            for s, on in enumerate(self.on):
+                runs += eligible[:, s, None] * on.of(demands[:, s]) * held[:, s]
+        if (instance.weights != instance.weights[0]).any():
+            runs *= instance.weights[users, None] / instance.weights
+        return runs
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,13 +22,14 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.blocks.constraints import BLOCK, MANY, tasks_of_each
+from fairopt.blocks.constraints import BLOCK, MANY, RunsOnBundles
 from fairopt.blocks.shares import Share
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.form.program import Program
 
 TIGHT = 1e-13  # relative: rows with less slack are binding; several roundings of 1e-16 are expected
+MOST_KEPT = 4_000_000  # pairs of users that are kept, 64 MB; equal users are bound by all others
 NEAR = 1e-6  # of a capacity: resources with more slack are not full; of the others slack counts in the gap
 
 
@@ -38,12 +39,13 @@ class EnvyRatios:
     def __init__(self, demands: Float) -> None:
         self.demands, self.n = demands, len(demands)
         self.step = max(1, BLOCK // max(self.n, 1))
+        self.runs = RunsOnBundles(demands, self.step)
         self.kept: list[Float] | None = None
         if self.n <= MANY:
-            self.kept = [self._block(first) for first in range(0, self.n, self.step)]
+            self.kept = [self._block(first).copy() for first in range(0, self.n, self.step)]
 
     def _block(self, first: int) -> Float:
-        return tasks_of_each(self.demands[first : first + self.step], self.demands)
+        return self.runs.of(self.demands[first : first + self.step])
 
     def blocks(self) -> Iterator[tuple[slice, Float]]:
         """Users j, and the ratios of (j, k)."""
@@ -145,23 +147,23 @@ def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> Binding:
     """
     if envy._last is not None and np.array_equal(envy._last[0], tasks):
         return envy._last[1]
-    program, ratios = envy.program, envy.ratios
+    program, pairs = envy.program, BoundPairs(envy.ratios, at)
     loads, usable = program.pairs.loads, program.usable
     # j falls only if k does of whose envy j is bound: it counts as low as the lowest of these, or as 0 at a lower bound
-    roots = lowest_binding(ratios, at)
+    roots = lowest_binding(pairs)
     base = np.where(at.at_low, 0.0, at.level)[roots]
     near = usable - loads @ tasks <= NEAR * usable  # whether it is full counts in the gap, by its slack
     top = np.where(loads > 0, base, 0.0).max(axis=1)
     tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
-    found = roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
+    found = roots, first_stopped(pairs, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
     object.__setattr__(envy, "_last", (tasks, found))
     return found
 
 
-def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
+def lowest_binding(pairs: BoundPairs) -> Indices:
     """Among the users of whose envy each user is bound, one at its lower bound, or the one at the lowest level."""
-    base, out = np.where(at.at_low, 0.0, at.level), np.arange(ratios.n)
-    for user, other in bound_pairs(ratios, at):
+    base, out = np.where(pairs.at.at_low, 0.0, pairs.at.level), np.arange(pairs.ratios.n)
+    for user, other in pairs:
         order = np.lexsort((other, base[other], user))
         user, other = user[order], other[order]
         lower = np.append(True, user[1:] != user[:-1]) & (base[other] < base[user])
@@ -169,10 +171,10 @@ def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
     return out
 
 
-def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
+def first_stopped(pairs: BoundPairs, stopped: Float) -> Indices:
     """Among the users bound by envy of each user, the one with the smallest ``stopped``."""
-    best, out = stopped.copy(), np.arange(ratios.n)
-    for user, other in bound_pairs(ratios, at):
+    best, out = stopped.copy(), np.arange(pairs.ratios.n)
+    for user, other in pairs:
         order = np.lexsort((user, stopped[user], other))
         user, other = user[order], other[order]
         less = np.append(True, other[1:] != other[:-1]) & (stopped[user] < best[other])
@@ -180,10 +182,25 @@ def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
     return out
 
 
-def bound_pairs(ratios: EnvyRatios, at: Point) -> Iterator[tuple[Indices, Indices]]:
-    """Users j bound by envy of k, and these, block by block of users j."""
-    for part, block in ratios.blocks():
-        least = at.tasks[part] * (1 - TIGHT)
-        user, other = np.divmod(np.flatnonzero(block * at.tasks >= least[:, None]), ratios.n)
-        some = block[user, other] > 0
-        yield user[some] + part.start, other[some]
+class BoundPairs:
+    """Users j bound by envy of k, and these, block by block of users j; kept after the first time if they are few."""
+
+    def __init__(self, ratios: EnvyRatios, at: Point) -> None:
+        self.ratios, self.at, self.kept = ratios, at, list[tuple[Indices, Indices]]()
+
+    def __iter__(self) -> Iterator[tuple[Indices, Indices]]:
+        if self.kept:
+            yield from self.kept
+            return
+        found, left = list[tuple[Indices, Indices]](), MOST_KEPT
+        for part, block in self.ratios.blocks():
+            least = self.at.tasks[part] * (1 - TIGHT)
+            user, other = np.divmod(np.flatnonzero(block * self.at.tasks >= least[:, None]), self.ratios.n)
+            some = block[user, other] > 0
+            pairs = user[some] + part.start, other[some]
+            left -= len(pairs[0])
+            if left >= 0:
+                found.append(pairs)
+            yield pairs
+        if left >= 0:
+            self.kept = found

@@ -93,7 +93,8 @@ _REFUSED = (
 )
 # Size of a linear program above which HiGHS uses its interior-point method. Simplex and interior point took 31 and
 # 1.5 s for max-min of 10,000 rates, 5.3 and 2 s for a piecewise linear sum of 10,000 users, and 30 and 4 s for a sum
-# under 122,000 rows.
+# under 122,000 rows. Of smaller ones with `MANY` rows for each unknown both take the same at 700 rows and 50 unknowns,
+# 0.13 and 0.09 s at 5,100 and 200, and 0.6 and 0.3 s at 13,700 and 400, where CLARABEL takes 2 s.
 LARGE = 50_000
 # The work of the simplex, rows times rows and columns, above which an interior point is faster: so much per entry, and
 # that of about 20 ms.
@@ -101,7 +102,7 @@ PER_ENTRY, LEAST_WORK = 300, 1_000_000
 # Steps of SCS times numbers of the program, which are about 5 s, and its least steps: it comes last, so that a refusal
 # is not late.
 SCS_WORK, LEAST_STEPS = 1e9, 2_000
-MANY = 10  # rows for each unknown, above which CLARABEL's third try comes second
+MANY = 10  # rows for each unknown, above which CLARABEL's third try comes second, and HiGHS uses its interior point
 # Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
 # returns normally, and its answer is certified like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
@@ -193,7 +194,7 @@ def run(
         silence_banner()
         # PDLP ignores log_to_console
         settings["output_flag"] = verbose
-        if numbers > LARGE:
+        if numbers > LARGE or _has_many_rows(problem):
             settings["solver"] = "ipm"
     if solver == "SCS":
         settings["max_iters"] = int(min(settings["max_iters"], max(SCS_WORK / numbers, LEAST_STEPS)))
@@ -422,13 +423,13 @@ def compiled_for_simplex(problem: cp.Problem | Posed) -> CompiledHere | None:
 
 
 def simplex_is_slow(compiled: CompiledHere) -> bool:
-    """Whether the simplex takes longer than CLARABEL's interior point on a linear program, as sizes say.
+    """Whether HiGHS uses the simplex on a linear program, and takes longer than CLARABEL, as sizes say.
 
     It takes about 1.3 steps a row, each 16 ns a row and column, and CLARABEL 4 microseconds an entry. Of 54 programs of
     up to 3,000 users the 27 that this chose took 3.8 s by the simplex and 1.6 s by CLARABEL, the others 1.1 s and 10 s.
     """
     (rows, columns), entries = compiled.data["A"].shape, compiled.data["A"].nnz
-    return bool(rows * (rows + columns) > max(PER_ENTRY * (entries + columns), LEAST_WORK))
+    return rows <= MANY * columns and bool(rows * (rows + columns) > max(PER_ENTRY * (entries + columns), LEAST_WORK))
 
 
 def _has_many_rows(problem: cp.Problem | Posed) -> bool:

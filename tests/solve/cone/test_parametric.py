@@ -125,6 +125,15 @@ def test_it_is_a_method_by_name() -> None:
         fo.FDS(2).allocate(instance, method="parametric")
 
 
+@pytest.mark.parametrize(("n", "method"), [(10, "cone"), (50, "cone"), (51, "parametric")])
+def test_a_concave_measure_of_few_users_is_one_program(n: int, method: str) -> None:
+    instance, policy = fo.datasets.log_uniform(n, n_resources=4, seed=1), fo.FDS(beta=2, lam=-1)
+    a, other = policy.allocate(instance), policy.allocate(instance, method="parametric")
+    assert (a.certificate.method, other.certificate.method) == (method, "parametric")
+    assert a.objective == pytest.approx(other.objective, rel=1e-7)
+    np.testing.assert_allclose(a.tasks, other.tasks, rtol=1e-3)
+
+
 @pytest.mark.parametrize("beta", [-1e6, -1e-6, 1e-6, 1 - 1e-7, 1 + 1e-7, 1e6])
 def test_extreme_kinds_of_fairness(beta: float) -> None:
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])

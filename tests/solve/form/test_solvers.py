@@ -5,6 +5,7 @@ from typing import Any
 
 import cvxpy as cp
 import forked
+import numpy as np
 import pytest
 
 import fairopt as fo
@@ -195,3 +196,11 @@ def test_what_a_solvers_bindings_raise_is_a_failure_of_the_solver_and_what_we_ra
     else:
         found = solvers.run(problem, "CLARABEL")
         assert (found.status, found.message) == ("solver_error", "Licence: no licence was found")
+
+
+def test_a_linear_program_of_many_rows_for_each_unknown_is_solved_by_highs_alone() -> None:
+    demands = np.random.default_rng(100).uniform(0.1, 4, (100, 4))  # 1,857 rows of 100 unknowns
+    policy, instance = fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.Instance(demands, np.full(4, 100.0))
+    a = policy.allocate(instance)
+    assert [one.solver for one in a.certificate.tried] == ["linear", "HIGHS"]
+    assert a.objective == pytest.approx(policy.allocate(instance, solver="CLARABEL").objective, rel=1e-8)

@@ -105,6 +105,22 @@ def judge_levels(
     return gap, gaps, "; ".join(assumed)
 
 
+def has_undecided_ties(program: Program, per_task: Float, tasks: Float, lower: Bool) -> bool:
+    """Whether a user below others is at its limit, and the level of a task differs by rounding between servers.
+
+    Floats do not tell which of them raises it, at the cost of users above it, unless its tasks need the same there.
+    ``per_task`` and ``tasks`` are by pair, ``lower`` by user.
+    """
+    pairs, demands = program.pairs, program.instance.per_server_demands
+    user, server = pairs.user, pairs.server
+    full = lower & (pairs.sum(tasks) >= program.high * (1 - ABOVE))
+    tied = full[user] & (per_task >= -pairs.min(-per_task)[user] * (1 - EQUAL)) & ~program.zero_pairs
+    one, other = np.flatnonzero(tied)[:-1], np.flatnonzero(tied)[1:]
+    alike = (demands[user[one], server[one]] == demands[user[other], server[other]]).all(axis=1)
+    alike &= per_task[one] == per_task[other]
+    return bool(((user[one] == user[other]) & ~alike).any())
+
+
 def self_contained_duals(
     program: Program, duals: Sequence[Dual], further: ConicConditions | None, tasks: Float
 ) -> list[Dual]:
@@ -385,22 +401,11 @@ class LevelsAtPrices:
         return np.divide(held, self.values, out=np.zeros(len(held)), where=self.values > 0)
 
     def has_undecided_ties(self) -> bool:
-        """Whether a user below others is at its limit, and the level of a task differs by rounding between servers.
-
-        Floats do not tell which of them raises it, at the cost of users above it, unless its tasks need the same there.
-        """
+        """As `has_undecided_ties`, of the users' levels."""
         if not self.by_server:
             return False
-        demands, user, values = self.program.instance.per_server_demands, self.user, self.values
-        full = self.pairs.sum(self.pair_levels / self.per_task) >= self.program.high * (1 - ABOVE)
-        full &= (values > 0) & (values * (1 + ABOVE) < values.max(initial=0.0))
-        tied = full[user] & (self.per_task >= self.most_per_task * (1 - EQUAL)) & ~self.program.zero_pairs
-        one, other = np.flatnonzero(tied)[:-1], np.flatnonzero(tied)[1:]
-        alike = (demands[user[one], self.pairs.server[one]] == demands[user[other], self.pairs.server[other]]).all(
-            axis=1
-        )
-        alike &= self.per_task[one] == self.per_task[other]
-        return bool(((user[one] == user[other]) & ~alike).any())
+        lower = (self.values > 0) & (self.values * (1 + ABOVE) < self.values.max(initial=0.0))
+        return has_undecided_ties(self.program, self.per_task, self.pair_levels / self.per_task, lower)
 
     def cancelled_costs(self, c: LevelCosts) -> Float:
         """What rounding leaves of costs that cancel, such as those of users above a level under curved constraints."""

@@ -18,7 +18,8 @@ level, or of the most that it can be if that is less. Where it exists above its 
 constraints, such as those that keep earlier tiers, may be missed by, it may rise by as much.
 
 If earlier numbers could, by their possible rises, take more than the tolerance of what later ones use of a capacity,
-levels above the first are the largest given the lower ones as returned, and the certificate says that it assumes so.
+levels above the first are the largest given the lower ones as returned, and the certificate says that it assumes so. So
+it does where floats do not tell on which server a user at its limit gains more.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.proof.dual import Dual
 from fairopt.proof.lagrangian import Multipliers
-from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE
+from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE, has_undecided_ties
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
@@ -173,6 +174,15 @@ class NumberBounds:
         levels = self.at(tasks) / self.numbers.weights
         return np.where(levels * (1 + ABOVE) < levels.max(initial=0.0), held, 0.0)
 
+    def has_undecided_ties(self, tasks: Float) -> bool:
+        """As `level_bounds.has_undecided_ties`, of the numbers' levels."""
+        if self.program.single or not len(self.pairs):
+            return False
+        levels, lower = self.at(tasks) / self.numbers.weights, np.zeros(len(self.program.low), dtype=bool)
+        of_pair = levels[self.number]
+        lower[self.pairs.user] = (of_pair > 0) & (of_pair * (1 + ABOVE) < levels.max(initial=0.0))
+        return has_undecided_ties(self.program, np.broadcast_to(self.c, of_pair.shape), tasks, lower)
+
     def displaced(self, level_of: Indices, rise: Float, is_open: Bool, tasks: Float) -> float:
         """The largest part of what later numbers use of a capacity that earlier ones could take by their rises.
 
@@ -300,4 +310,5 @@ def judge_number_levels(program: Program, duals: Sequence[Dual], tasks: Float) -
     gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN
     order = np.unique(np.where(level_of < 0, z / w, levels[level_of]), return_inverse=True)[1]  # some are at their most
     depend = gap <= GAP_TOLERANCE < bounds.displaced(order, excess, is_open, tasks)
+    depend = depend or bounds.has_undecided_ties(tasks)
     return gap if np.isfinite(gap) else np.inf, tuple(gaps), GIVEN_LOWER if depend else ""

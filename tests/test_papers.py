@@ -138,7 +138,7 @@ def test_a_script_that_fails_or_is_asked_for_help_loses_nothing(
     folder, page = tmp_path / "papers", tmp_path / "papers.md"
     monkeypatch.setattr(published, "KEPT", folder)
     monkeypatch.setattr(published, "PAGE", page)
-    page.write_text(f"above\n{published.BELOW}", encoding="utf-8")
+    page.write_text(f"above\n{published.BELOW}{published.END}below\n", encoding="utf-8")
 
     def pictured(name: str) -> Any:
         def experiment(run: Any) -> Any:
@@ -164,6 +164,7 @@ def test_a_script_that_fails_or_is_asked_for_help_loses_nothing(
     before = files(of=[pictured("1")])
     assert sorted(before) == ["papers.md", "papers/a-2000.json", "papers/a-2000/1.png"]
     assert "| [A (2000)](papers/a-2000.json) | 1 |" in before["papers.md"].decode()
+    assert before["papers.md"].decode().endswith(f"{published.END}below\n")
     assert files(of=[pictured("2"), failing], fails=ValueError) == before
     assert files("--quick", of=[pictured("2")]) == before
     assert files("--fast", of=[pictured("2")], fails=SystemExit) == before

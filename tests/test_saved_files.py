@@ -46,7 +46,7 @@ TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certifi
         "servers-teams": [786 / 185, 0, 588 / 185, 4 / 37],
     }
 )
-METHODS_SINCE = {"servers-constraints": "prices"}  # of those that another method solves now
+METHODS_SINCE = {"servers-constraints": "prices", "servers-orders": "prices"}  # of those that another method solves now
 ALLOCATIONS = [path.name for path in sorted(DATA.iterdir()) if path.stem.removeprefix("first-") in TASKS]
 AUDITS = {
     "audit-fds.json": ["sharing-incentive", "strategy-proof", "population-monotone", "resource-monotone"],

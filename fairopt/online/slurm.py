@@ -209,14 +209,15 @@ class SlurmScheduler(BackfillScheduler):
 
     Examples
     --------
-    Account *a* has three of four shares:
+    Account *a* has three of four shares. At the fifth start both have used a minute for each share;
+    *b* goes first, as its minute is longer ago and has decayed more:
 
     >>> import fairopt as fo
     >>> rules = fo.online.SlurmRules([fo.online.Account("a", shares=3), fo.online.Account("b")])
     >>> jobs = [fo.Job(f"{who}/u", [1], 60, tasks=9, team=who) for who in "ab"]
     >>> run = fo.simulate([1], jobs, scheduler=fo.online.SlurmScheduler([1], rules))
     >>> "".join("ab"[job] for job in run.task_job[:12])
-    'abaaabaaabaa'
+    'abaabaaabaaa'
     """
 
     name = "Slurm"

@@ -82,7 +82,7 @@ class ClusterReport:
     >>> for line in fc.report("drf", cluster).sentences:
     ...     print(line)
     DRF divides 1 server among 2 users and runs 24 tasks.
-    cpu is used up (all 32); 67% of gpu is in use.
+    67% of gpu is in use; cpu is used up (all 32).
     Every user asks for more than it gets: train and web.
     """
 

@@ -34,6 +34,7 @@ import numpy as np
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.proof.dual import Dual
+from fairopt.proof.evidence.exact_levels import rounded_condition
 from fairopt.proof.evidence.levels import LevelDuals
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
@@ -74,6 +75,8 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     attempt = Try("levels", status, time.perf_counter() - begun)
     answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
     if answer is None or answer.ok or settings.clock.late or filling.found is None:
+        return
+    if rounded_condition(program):  # no file proves such fractions, but those of levels of numbers
         return
     if is_small(program, len(holdings)):  # 13 of 60 clusters of up to 60 users were certified by these only
         yield levels_in_fractions(program, settings, filling.prices)

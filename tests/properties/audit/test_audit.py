@@ -830,12 +830,14 @@ def test_an_audit_by_throughput_refutes_equal_hours_as_fractions_confirm() -> No
     assert str(report).startswith("Policy(Leximin(Tasks())), by ThroughputShare()")
     for name, exactly in (("pe", "gain"), ("si", "short"), ("ef", "envy")):
         witness = report[name].witness
-        assert witness.instance.rates is not None and "ThroughputShare()" in witness.sentence
+        if name != "ef":  # tasks are envied too, so that a pool without rates may be the smallest
+            assert witness.instance.rates is not None and "ThroughputShare()" in witness.sentence
+            assert witness.instance.n_servers == 2
         exact = Work(HOURS.allocate(witness.instance))
         margins = [getattr(exact, exactly)(j) for j in range(exact.n)]
         assert witness.margin == pytest.approx(float(max(margins)), rel=1e-4)
         assert not check(HOURS.allocate(witness.instance), name, share=fo.ThroughputShare()).ok
-        assert len(witness.instance.demands) <= 2 and witness.instance.n_servers == 2
+        assert len(witness.instance.demands) <= 2
     assert audit(HOURS, ["pe"], servers=2, limits=True, max_examples=20).ok  # in tasks, which are hours
 
 

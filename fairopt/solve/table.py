@@ -273,7 +273,7 @@ TABLE += [
     Method(  # ordered weights on a pool or few servers, by cutting planes in prices
         "prices",
         "",
-        lambda program, _: at("pool.ordered:ordered_applies")(program),
+        at("pool.ordered:ordered_applies"),
         at("pool.ordered:solve_ordered"),
         only_speed=True,
         above_base=True,

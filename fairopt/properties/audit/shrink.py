@@ -122,7 +122,8 @@ class Shrinker:
         """A drawn pool of small integers on which the property fails, of the smallest shape."""
         rng = np.random.default_rng(self.seed)
         weights, limits = bool((pool.weights != 1).any()), bool(np.isfinite(pool.limits).any())
-        number = 8 if not self.in_batches else 150 if self.name.startswith("strategy-proof") else 500
+        number = 150 if self.name.startswith("strategy-proof") else 500
+        number = number if self.in_batches else 8
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
                 if self.clock.late or shape > (pool.n_users, np.inf):

@@ -91,7 +91,7 @@ def test_where_one_order_gains_nothing_several_are_kept(always: None, monkeypatc
         kept.append(len(programs.orders))
 
     monkeypatch.setattr(orders._Orders, "_add", counted)
-    a = fo.Policy(fo.OrderedWeighted((7, 7, 6))).allocate(instance, method="cone")
+    a = fo.Policy(fo.OrderedWeighted((7, 7, 6))).allocate(instance)
     assert kept == [1, 2] and a.certificate.tried[-1].status == "optimal (2 programs)"
     assert a.objective == pytest.approx(by_hand(instance, (7, 7, 6)), rel=1e-6)
 

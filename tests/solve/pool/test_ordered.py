@@ -56,7 +56,7 @@ def test_on_few_servers_the_optimum_is_that_of_a_program_with_all_rows(seed):
     eligible[np.arange(n), rng.integers(0, servers, n)] = True
     demands, capacities = rng.uniform(0.1, 4, (n, 3)), rng.uniform(0.5, 2, (servers, 3)) * n / servers
     instance = fo.Instance(demands, capacities, task_limits=most, eligible=eligible, weights=rng.integers(1, 4, n))
-    a = fo.Policy(fo.OrderedWeighted(v, fo.Tasks()), [fo.Reserve(0, 0.25)]).allocate(instance)
+    a = fo.Policy(fo.OrderedWeighted(v, fo.Tasks()), [fo.Reserve(0, 0.25)]).allocate(instance, method="prices")
     assert a.certificate.method == "prices" and a.certificate.gap <= 1e-9
     within = instance.replace(capacities=capacities * [0.75, 1, 1])
     assert a.objective == pytest.approx(by_hand(within, v), rel=1e-7)

@@ -25,8 +25,6 @@ to rounding, and at the end all rows with a price are filled to rounding. The pr
 from __future__ import annotations
 
 import time
-from itertools import pairwise
-from math import fsum
 from typing import Any
 
 import numpy as np
@@ -36,6 +34,7 @@ from fairopt.certificate import Try
 from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.exact_levels import rounded_condition
 from fairopt.proof.evidence.levels import LevelDuals
+from fairopt.proof.level_bounds import exact_sums
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
@@ -343,16 +342,14 @@ class _LevelsOnServers:
             return amounts, total
         level, ratio = np.where(total > self.low, self.fixed_at[self.users], -1), self.rate / self.per_level[self.users]
         by_pair, here = self.loads[:, held], amounts[held]
-        by_row = by_pair.tocsr()
         for _ in range(FILLINGS):
             whole = self._sum(total * ratio)
             here = here * (whole / np.bincount(group, here, n_groups))[group]
-            terms = by_row.data * here[by_row.indices]
-            lacks = usable - [fsum(terms[i:j].tolist()) for i, j in pairwise(by_row.indptr.tolist())]
+            lacks = usable - exact_sums(by_pair, here)
             full |= lacks < 0  # or the repair lowers all that is on the server
             at_level = [self._sum(np.where(level == k, total * ratio, 0.0)) / whole for k in range(n_levels)]
             moves = (by_pair[:, others] - by_pair[:, largest]).toarray() * here[others]
-            slopes = np.column_stack([moves, *(by_row @ (here * part[group]) for part in at_level)])[full]
+            slopes = np.column_stack([moves, *(by_pair @ (here * part[group]) for part in at_level)])[full]
             if not np.isfinite(slopes).all():
                 return amounts, total
             change = np.linalg.lstsq(slopes, lacks[full])[0]

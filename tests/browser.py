@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 BROWSERS, DRIVER = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"), "chromedriver"
@@ -31,6 +33,11 @@ BEFORE = """
 window.found = {errors: [], refused: []};
 window.addEventListener("error", e => found.errors.push(String(e.message)), true);
 document.addEventListener("securitypolicyviolation", e => found.refused.push(e.blockedURI));
+"""
+# Answers when the page has the focus and has been drawn: keys that are pressed before may be lost.
+DRAWN = """
+const done = arguments[0], look = () => requestAnimationFrame(document.hasFocus() ? done : look);
+requestAnimationFrame(look);
 """
 MEASURED = """
 const parsed = text => {
@@ -107,8 +114,11 @@ class Browser:
     def _ask(self, path: str, data: dict[str, Any] | None, method: str = "POST") -> Any:
         body = None if data is None else json.dumps(data).encode()
         request = Request(self._root + path, body, {"Content-Type": "application/json"}, method=method)
-        with self._opener.open(request, timeout=SECONDS) as answer:
-            return json.load(answer)["value"]
+        try:
+            with self._opener.open(request, timeout=SECONDS) as answer:
+                return json.load(answer)["value"]
+        except HTTPError as error:
+            raise RuntimeError(f"{path}: {json.load(error)['value']['message']}") from error
 
     def command(self, name: str, **given: Any) -> Any:
         """What a command of the developer tools answers."""
@@ -122,10 +132,23 @@ class Browser:
         self.command("Emulation.setEmulatedMedia", media="print" if print_ else "", features=scheme)
         self.command("Page.addScriptToEvaluateOnNewDocument", source=BEFORE)
         self._ask("/url", {"url": page.as_uri()})
+        self._ask("/execute/async", {"script": DRAWN, "args": []})
 
     def run(self, script: str) -> Any:
         """What a script returns."""
         return self._ask("/execute/sync", {"script": script, "args": []})
+
+    def wait(self, script: str, wanted: Callable[[Any], bool]) -> Any:
+        """What a script returns as soon as that is as wanted: what a key leads to may come after the key."""
+        end = time.monotonic() + SECONDS
+        while not wanted(found := self.run(script)):
+            assert time.monotonic() < end, f"not within {SECONDS} seconds, but {found}"
+        return found
+
+    def tab(self, k: int) -> dict[str, Any]:
+        """Press the tab key, after which the `k`-th has the focus."""
+        self.press(TAB)
+        return self.wait(FOCUS, lambda found: found["index"] == k)
 
     def press(self, key: str) -> None:
         """Press a key and let it go."""

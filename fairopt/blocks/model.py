@@ -21,6 +21,7 @@ from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
 
 FEW = 16  # servers up to which minima over servers are taken server by server, as reductions of short rows are slow
+FAR = 1e4  # by which shares that an earlier answer found may differ from those that are expected
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 
@@ -409,6 +410,7 @@ class Model(_WithVariables):
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
         self.near: Float | float = 1.0  # about what the unknowns are
+        self.seen: Float | None = None  # what they were in an earlier answer, shape (n_pairs,)
         self.of_solver, self.asks_solver = solver, False
         self.required = []
         self.own = OwnVariables(natural=scale is None)
@@ -508,7 +510,10 @@ class Model(_WithVariables):
         instance = self.instance
         c = block.coefficients(instance, levelled=True)
         per_unit = best_server(c, instance) * (self.scale * self.near)[self.pairs.first]
-        if self.pairs.single:
+        if self.seen is not None:
+            shares = self.pairs.by_user(self.pairs.of(c) * self.scale) @ self.seen
+            per_unit = np.clip(shares, per_unit / FAR, per_unit * FAR)
+        elif self.pairs.single:
             near_one = self.unknowns if isinstance(self.near, float) else cp.multiply(1 / self.near, self.unknowns)
             return near_one, per_unit / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / per_unit[self.pairs.user]

@@ -47,6 +47,9 @@ FAR, SETTLE = 1.0, 3.0
 # Of the diagonal, after scaling: a matrix that is singular but for rounding can still be factored, as where two
 # resources are full for the same users.
 JITTER = 1e-14
+# Of a limit, by which a level may be further from it than its slack says: a tenth of the tolerance of gaps, as users at
+# limits pay at most what they are worth. Below, where single users hardly count, it is rounding that no step mends.
+STRAYED = 1e-7
 
 
 class Interior:
@@ -193,6 +196,18 @@ class Interior:
         assert self.limit_coefficients is not None
         return np.einsum("js,js->j", self.parts, self.limit_coefficients)
 
+    @property
+    def _strayed(self) -> Float:
+        """By how much levels are further from their limits than the slack says, by group; 0 up to `STRAYED`.
+
+        A level is the sum of its parts, whose steps are less exact than those of slack where matrices are singular.
+        """
+        if self.limit_coefficients is not None:
+            return np.zeros_like(self.limit_slack)
+        limits = np.where(self.limited, self.limits, 1.0)
+        strayed = np.where(self.limited, limits - self.levels - self.limit_slack, 0.0)
+        return np.where(np.abs(strayed) > STRAYED * limits, strayed, 0.0)
+
     def _by_group(self, by_user: Float) -> Float:
         return by_user.sum(keepdims=True) if self.together else by_user
 
@@ -251,7 +266,8 @@ class Interior:
         else:
             spending = np.maximum(spending - self.limit_multipliers * (1.0 - self.limit_slack), 0.0)
             excess = max(excess, float(self._used_limits().max()) - 1.0)
-        if not (self.complementarity <= tolerance * unit and excess <= tolerance):
+        products = self.complementarity + float(np.abs(self._strayed) @ self.limit_multipliers)
+        if not (products <= tolerance * unit and excess <= tolerance):
             return False
         if self.together:
             return True
@@ -306,7 +322,8 @@ class Interior:
         """The changes for right-hand sides; writes those of reduced costs to ``_dreduced``."""
         excess, of_limits = self._residual.excess, right.used_limits
         if self.limit_coefficients is None:
-            excess = excess - right.limits / self.limit_slack
+            to_limits = right.limits - self.limit_multipliers * (strayed := self._strayed)
+            excess = excess - to_limits / self.limit_slack
         else:  # without a limit multipliers stay 0
             multipliers = np.where(self.limited, self.limit_multipliers, 1.0)
             missing = np.where(self.limited, 1.0 - self._used_limits() - self.limit_slack, 0.0)
@@ -332,8 +349,8 @@ class Interior:
         levels = np.array([level]) if self.together else system.response * (excess - smoothed)
         slack = right.slack - self.slack / self.prices * prices
         if self.limit_coefficients is None:
-            multipliers = (right.limits + self.limit_multipliers * levels) / self.limit_slack * self.limited
-            limit_slack = -levels
+            multipliers = (to_limits + self.limit_multipliers * levels) / self.limit_slack * self.limited
+            limit_slack = strayed - levels
         else:
             own = np.where(self.limited, self.limit_multipliers, 1.0)
             limit_slack = (right.limits - self.limit_slack * multipliers) / own * self.limited

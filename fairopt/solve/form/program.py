@@ -47,7 +47,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model, Pairs, Point
+from fairopt.blocks.model import FAR, Model, Pairs, Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
@@ -466,9 +466,19 @@ class Program:
 
 
 class ConeModel:
-    """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
+    """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`.
 
-    def __init__(self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None) -> None:
+    ``units`` are those of blocks' variables, by key; ``seen`` are the tasks by pair of an earlier answer, in whose
+    units curved terms are written.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        solver: str | None = None,
+        units: Mapping[str, float] | None = None,
+        seen: Float | None = None,
+    ) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
@@ -479,6 +489,8 @@ class ConeModel:
         self.constant = 0.0  # which `maximand` leaves out of the objective
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
+        if seen is not None:
+            self.model.seen = seen / self.scale
         check()
         rows = program.capacity_rows
         check()
@@ -793,7 +805,8 @@ def objective_form(
         form, constant = varying_of(objective, model)
         refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
-        factor = _scale(form, unknowns, model.near)
+        typical = model.near if model.seen is None else np.maximum(model.seen, model.near / FAR)
+        factor = _scale(form, unknowns, typical)
         form = form / factor
     if not _is_concave(objective, form):
         parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]

@@ -285,3 +285,19 @@ def test_servers_are_of_one_class_where_capacities_eligibility_and_demands_are_e
             classes.append(len(first))
             first.append(s)
     np.testing.assert_array_equal(instance.derived.server_classes, classes)
+
+
+def test_levels_that_stray_from_their_limits_are_brought_back():
+    """The second user's limit takes all of a resource, so that matrices are singular at the end."""
+    places = [[1, 1], [1, 0], [1, 1], [0, 1], [1, 1]]
+    limits = [None, 4, None, 3, None]
+    instance = fo.Instance(
+        [[1, 4], [3, 1], [2, 2], [0, 1], [5, 0]],
+        [[20, 4], [10, 16]],
+        weights=[1, 2, 1, 1, 1],
+        task_limits=limits,
+        eligible=places,
+    )
+    answer = fo.Policy(3 * fo.AlphaFair(3)).allocate(instance)  # a gap of 9.5e-7 with one kernel of OpenBLAS
+    assert answer.certificate.method == "prices" and answer.certificate.gap < 1e-8
+    assert answer.tasks[1] == pytest.approx(4, abs=1e-7)

@@ -812,3 +812,27 @@ def test_long_geometric_means_are_written_in_power_cones(weights: Any) -> None:
     weighted = fo.Instance(other.demands, other.capacities, weights=given)
     assert answer.certificate.ok and not answer.certificate.assumed
     np.testing.assert_allclose(answer.tasks, fo.NashWelfare().allocate(weighted).tasks, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [1, 14, 23, 31])
+def test_powers_beside_another_term_are_certified_where_demands_differ_by_server(seed: int) -> None:
+    """What a user may run on its best server says little of its share: the first answer has better units."""
+    rng = np.random.default_rng(seed)
+    n, servers = int(rng.integers(6, 24)), int(rng.integers(2, 5))
+    limits = [float(rng.uniform(0.05, 0.5)) if rng.random() < 0.5 else None for _ in range(n)]
+    instance = fo.Instance(
+        np.exp(rng.uniform(0, 4.7, (n, servers, 2))),
+        rng.uniform(16, 110, (servers, 2)),
+        weights=rng.uniform(0.3, 3, n),
+        task_limits=limits,
+    )
+
+    def value(answer: fo.Allocation) -> float:
+        relative = answer.shares / instance.weights
+        return float(instance.weights @ relative**-4 / -4 + answer.tasks.sum())
+
+    answer = fo.Policy(fo.AlphaFair(5) + fo.Total(fo.Tasks())).allocate(instance)
+    fair = fo.Policy(fo.AlphaFair(5)).allocate(instance)
+    assert answer.certificate.ok
+    assert value(answer) >= value(fair) * (1 + 1e-9)  # both negative: nearly all of it is fairness
+    assert answer.tasks.sum() > fair.tasks.sum() - 1e-9

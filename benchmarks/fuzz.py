@@ -23,7 +23,8 @@ blocks   One to four constraints. ``conic``: curved ones of one's own; ``conic-l
 flat     Feasible sets without interior. ``tiers``: two or three.
 solvers  Each by name. ``prepared``, ``batches``, ``whole``, ``bundles``, ``by-server``, ``ps-dsf``, ``bottleneck``.
 shares   A share of one's own that differs by server, on servers that are alike in all else.
-alpha    AlphaFair from 2 to 20 where demands differ by server.
+alpha    AlphaFair from 2 to 20 where demands differ by server. ``sums``: beside another term, where they differ by
+         decades.
 wide     Linear objectives, demands over 8 to 24 decades, by each solver in turn.
 read     Problems from which conditions were taken out, added or changed, whose objective was replaced, or whose answer
          was spoilt, and read back. Capacities, limits and eligibility hold even if they were taken out.

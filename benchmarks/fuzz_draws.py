@@ -933,6 +933,20 @@ def speeds(rng: Rng) -> Draw:
     return Draw(given | {"rates": plain(rates)}, fo.Policy(objective))
 
 
+def sums(rng: Rng) -> Draw:
+    """Several curved terms, of users whose demands and limits differ by decades, and by server."""
+    n, servers, m = int(rng.integers(3, 13)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    decades = one_of(rng, 0.5, 1.0, 1.5)
+    given = drawn(rng, n, servers, m, by_server=True)
+    given["demands"] = [
+        [[digits(np.exp(rng.normal(0, decades))) for _ in row] for row in rows] for rows in given["demands"]
+    ]
+    given["task_limits"] = [digits(np.exp(rng.normal(-1, decades))) if rng.random() < 0.5 else None for _ in range(n)]
+    power = fo.AlphaFair(one_of(rng, 2, 3, 5), a_share(rng, n, m))
+    other = one_of(rng, fo.Total, fo.MaxMin, lambda of: fo.AlphaFair(one_of(rng, 0.5, 1, 2, 5), of))(a_share(rng, n, m))
+    return Draw(given, fo.Policy(power + digits(np.exp(rng.normal(0, 3))) * other))
+
+
 def psdsf(rng: Rng) -> Draw:
     return Draw(any_instance(rng), fo.PSDSF())
 
@@ -993,6 +1007,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "bundles": bundles,
     "by-server": by_server,
     "speeds": speeds,
+    "sums": sums,
     "ps-dsf": psdsf,
     "bottleneck": bottleneck,
     "whole": whole,

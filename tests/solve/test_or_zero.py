@@ -101,6 +101,12 @@ def test_bound_by_server_keeps_identical_servers_apart() -> None:
         fo.Policy(fo.Total(), [fo.MinTasks([[6]], or_zero=True)]).allocate(fo.Instance([[1]], [[4]], counts=[2]))
 
 
+def test_leximin_by_server_keeps_identical_servers_apart() -> None:
+    hours = fo.Instance([[1], [1]], [[8], [8]], weights=[1, 2])
+    a = fo.Policy(fo.Leximin(fo.Tasks()), [fo.MinTasks([[6, 6], [6, 6]], or_zero=True)]).allocate(hours)
+    assert a.certificate.ok and sorted(a.tasks_by_server.ravel()) == pytest.approx([0, 0, 8, 8])
+
+
 def test_servers_that_are_closed_to_some_do_not_close_nodes() -> None:
     # all of gpu is reserved, so that user1 runs on the second server only, where it needs none
     demands = [[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 0], [1, 0]]]
@@ -172,6 +178,9 @@ def test_saved_answer_is_proved_again_by_its_tree(kind: str, tmp_path: Path) -> 
     found = fo.verify(file)
     assert not found.ok and "0 or at least so many" in found.statement and "capacities" in found.statement
     data = json.loads(file.read_text())
+    data["tasks_by_server"] = [[0.5 * x for x in row] for row in data["tasks_by_server"]]
+    file.write_text(json.dumps(data))
+    assert any("neither 0 nor 3 or more" in fault for fault in fo.verify(file).faults)
     for tree in ([], [0], [0, -1], [9, -1, -1], "x"):
         data["evidence"][0]["tree"] = tree
         file.write_text(json.dumps(data))

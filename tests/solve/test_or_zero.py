@@ -107,6 +107,15 @@ def test_leximin_by_server_keeps_identical_servers_apart() -> None:
     assert a.certificate.ok and sorted(a.tasks_by_server.ravel()) == pytest.approx([0, 0, 8, 8])
 
 
+def test_leaf_that_no_solver_certifies_is_closed_by_an_answer_found_later() -> None:
+    # both users may run tasks of at least 1 on all servers, but then user1 has 0
+    cluster = fo.Instance([[[0, 3], [4, 0]], [[3, 4], [0, 4]]], [[12, 4], [6, 5]], task_limits=[1, np.inf])
+    cluster = cluster.replace(eligible=[[True, False], [True, True]])
+    a = fo.Policy(fo.Leximin(), [fo.MinTasks([[0, 1], [1, 1]], or_zero=True)]).allocate(cluster)
+    assert a.certificate.ok
+    np.testing.assert_allclose(a.shares, [1 / 3, 5 / 9], rtol=1e-6)
+
+
 def test_servers_that_are_closed_to_some_do_not_close_nodes() -> None:
     # all of gpu is reserved, so that user1 runs on the second server only, where it needs none
     demands = [[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 0], [1, 0]]]
@@ -178,8 +187,8 @@ def test_saved_answer_is_proved_again_by_its_tree(kind: str, tmp_path: Path) -> 
     found = fo.verify(file)
     assert not found.ok and "0 or at least so many" in found.statement and "capacities" in found.statement
     data = json.loads(file.read_text())
-    data["tasks_by_server"] = [[0.5 * x for x in row] for row in data["tasks_by_server"]]
-    file.write_text(json.dumps(data))
+    between = data | {"tasks_by_server": [[x / 10 for x in row] for row in data["tasks_by_server"]]}
+    file.write_text(json.dumps(between))
     assert any("neither 0 nor 3 or more" in fault for fault in fo.verify(file).faults)
     for tree in ([], [0], [0, -1], [9, -1, -1], "x"):
         data["evidence"][0]["tree"] = tree

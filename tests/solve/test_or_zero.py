@@ -66,6 +66,14 @@ def test_order_of_users_alike_says_who_has_0() -> None:
     assert dict(zip(a.instance.users, a.tasks, strict=True)) == {"cleo": 6, "ann": 6, "bob": 0}
 
 
+def test_of_users_who_differ_in_weight_the_largest_waits_unless_it_is_promised_tasks() -> None:
+    heavy = CHARGER.with_weights({"ann": 2})
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), [SIX])
+    np.testing.assert_allclose(policy.allocate(heavy).tasks, [0, 6, 6])
+    promised = policy.with_constraints(fo.MinTasks({"ann": 6})).allocate(heavy)
+    assert promised.certificate.ok and promised.tasks[0] >= 6 * (1 - 1e-9)
+
+
 def test_sixty_unequal_cars_at_a_charger_need_no_branch() -> None:
     rng = np.random.default_rng(0)
     depot = fo.Instance(np.ones((60, 1)), [180], weights=rng.uniform(0.5, 2, 60))

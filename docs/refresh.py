@@ -20,6 +20,7 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.cli.application import EXIT_CODES
 from fairopt.properties.literature import claims as literature
+from fairopt.properties.names import TABLE
 from fairopt.runtime.lazy import public_places
 
 DOCS = Path(__file__).parent
@@ -102,7 +103,9 @@ def write() -> None:
         "commands": commands(),
         "layers": layers(),
         "library": cases(),
+        "metrics": metrics(),
         "papers": published.details(),
+        "properties": properties(),
         "trial": trial.markdown(),
     }
     for name, text in tables.items():
@@ -176,6 +179,27 @@ def layers() -> str:
     rows = re.findall(r"^\* (.*?): ((?:.|\n(?=  ))*)", str(fo.__doc__), re.MULTILINE)
     lines = (f"| {names} | {' '.join(text.split()).rstrip('.')} |" for names, text in rows)
     return "\n".join(["| package or module | contents |", "|---|---|", *lines])
+
+
+def properties() -> str:
+    """The properties as a Markdown table: names, what they mean, and who tests them."""
+    rows = ["| property | short | meaning | |", "|---|---|---|---|"]
+    for one in TABLE:
+        tested = "of mechanisms" if not one.check else "" if one.usual else "`fo.check` only by name"
+        short = "".join(f"`{alias}`" for alias in one.aliases.split()[:1] if len(alias) < len(one.name))
+        rows.append(f"| `{one.name}` | {short} | {one.meaning} | {tested} |")
+    return "\n".join(rows)
+
+
+def metrics() -> str:
+    """The metrics for Prometheus as a Markdown table."""
+    from fairopt_clusters.report.exposition import METRICS, PREFIX
+
+    rows = ["| metric | labels | |", "|---|---|---|"]
+    for name, (labels, meaning) in METRICS.items():
+        named = ", ".join(f"`{label}`" for label in labels.split())
+        rows.append(f"| `{PREFIX}{name}` | {named} | {meaning} |")
+    return "\n".join(rows)
 
 
 def claimed_properties() -> str:

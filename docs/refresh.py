@@ -3,6 +3,7 @@
 `write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
 """
 
+import inspect
 import re
 import sys
 from collections import Counter
@@ -106,6 +107,7 @@ def write() -> None:
         "metrics": metrics(),
         "papers": published.details(),
         "properties": properties(),
+        "results": results(),
         "trial": trial.markdown(),
     }
     for name, text in tables.items():
@@ -179,6 +181,33 @@ def layers() -> str:
     rows = re.findall(r"^\* (.*?): ((?:.|\n(?=  ))*)", str(fo.__doc__), re.MULTILINE)
     lines = (f"| {names} | {' '.join(text.split()).rstrip('.')} |" for names, text in rows)
     return "\n".join(["| package or module | contents |", "|---|---|", *lines])
+
+
+def results() -> str:
+    """What results can tell, print, plot and save, as a Markdown table, from their docstrings."""
+    rows = ["| result | `.ok` | `to_frame(by)` | `plot(kind)` | `save`, `load` |", "|---|---|---|---|---|"]
+    places = [import_module(f"fairopt.{package}") for package in PACKAGES] + [fo]
+    found = {name: getattr(place, name) for place in places for name in getattr(place, "__all__", ())}
+    for name, kind in sorted(found.items()):
+        if not isinstance(kind, type):
+            continue
+        offers = [getattr(kind, key, None) for key in ("ok", "to_frame", "plot", "save")]
+        if any(offers):
+            told = (inspect.getdoc(offers[0]) or "").partition("\n\n")[0] if offers[0] else ""
+            says = " ".join(re.split(r"\.( |$)", told.replace("``", "`"), maxsplit=1)[0].split())
+            saved = ", ".join(f"`{key}`" for key in ("save", "load") if hasattr(kind, key))
+            rows.append(f"| `{name}` | {says} | {_takes(offers[1], 'by')} | {_takes(offers[2], 'kind')} | {saved} |")
+    return "\n".join(rows)
+
+
+def _takes(method: Any, parameter: str) -> str:
+    """What a method's parameter may be, from its docstring."""
+    if method is None:
+        return ""
+    given = re.search(rf"^{parameter} : (.*)$", inspect.getdoc(method) or "", re.MULTILINE)
+    if not given:
+        return "yes"
+    return re.sub(r'"(\w+)"', r"`\1`", re.sub(r"[{}]", "", given[1]).replace("str,", "several,"))
 
 
 def properties() -> str:

@@ -4,7 +4,8 @@ Every notion of the library has its optima there. For instances of a size, from 
 certified first. Times are ratios on the same machine at the same time, and medians of them.
 
 Run: python benchmarks/league.py [--tags hard,paper --max-users 60 --users 50 --seeds 3 --processes 2 --write]
---solvers names them; those that are not installed stay out. --write makes the parts that are run again on the page.
+--solvers names them; those that are not installed stay out. --write writes the parts that are run to
+docs/measured.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ import fairopt as fo
 from fairopt.report.comparison import listed
 from fairopt.report.files import as_json
 
-PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
-BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
-END = "\n<!-- It ends here. -->\n"
+WRITTEN = Path(__file__).parents[1] / "docs" / "measured" / "solvers.txt"  # which docs/solvers.md includes
 SOLVERS = ["CLARABEL", "ECOS", "SCS", "MOREAU", "QOCO", "COPT", "MOSEK", "HIGHS", "OSQP", "PIQP", "PROXQP"]
 FAMILIES = ("shared-pool", "servers")
 NOTIONS = {
@@ -132,9 +131,8 @@ def main() -> None:
     families = " and ".join(f"`{family}`" for family in FAMILIES)
     of_library = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
     of_families = f"instances of {options.users} users, of the families {families}."
-    above, _, below = PAGE.read_text(encoding="utf-8").partition(BELOW)
-    below, _, after = below.partition(END)
-    sections = {part.partition("\n")[0]: part for part in below.removeprefix("## ").split("\n## ")}
+    before = WRITTEN.read_text(encoding="utf-8").removeprefix("## ").split("\n## ")
+    sections = {part.partition("\n")[0]: part for part in before}
     for part, title, about, name in (
         ("library", "Cases of the library", of_library, "league"),
         ("families", f"{options.users} users", of_families, "league-families"),
@@ -142,7 +140,7 @@ def main() -> None:
         if part in options.parts:
             sections[title] = "\n\n".join(page(title, about, name)).removeprefix("## ") + "\n"
     written = "\n## ".join(part.strip("\n") + "\n" for part in sections.values())
-    PAGE.write_text(f"{above}{BELOW}## {written}{END}{after}", encoding="utf-8")
+    WRITTEN.write_text(f"## {written}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 `write` is called when the documentation is built: pages include these files from `_build`, and none is kept.
 """
 
+import inspect
 import re
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.cli.application import EXIT_CODES
 from fairopt.properties.literature import claims as literature
+from fairopt.properties.names import TABLE
 from fairopt.runtime.lazy import public_places
 
 DOCS = Path(__file__).parent
@@ -102,7 +104,10 @@ def write() -> None:
         "commands": commands(),
         "layers": layers(),
         "library": cases(),
+        "metrics": metrics(),
         "papers": published.details(),
+        "properties": properties(),
+        "results": results(),
         "trial": trial.markdown(),
     }
     for name, text in tables.items():
@@ -176,6 +181,54 @@ def layers() -> str:
     rows = re.findall(r"^\* (.*?): ((?:.|\n(?=  ))*)", str(fo.__doc__), re.MULTILINE)
     lines = (f"| {names} | {' '.join(text.split()).rstrip('.')} |" for names, text in rows)
     return "\n".join(["| package or module | contents |", "|---|---|", *lines])
+
+
+def results() -> str:
+    """What results can tell, print, plot and save, as a Markdown table, from their docstrings."""
+    rows = ["| result | `.ok` | `to_frame(by)` | `plot(kind)` | `save`, `load` |", "|---|---|---|---|---|"]
+    places = [import_module(f"fairopt.{package}") for package in PACKAGES] + [fo]
+    found = {name: getattr(place, name) for place in places for name in getattr(place, "__all__", ())}
+    for name, kind in sorted(found.items()):
+        if not isinstance(kind, type):
+            continue
+        offers = [getattr(kind, key, None) for key in ("ok", "to_frame", "plot", "save")]
+        if any(offers):
+            told = (inspect.getdoc(offers[0]) or "").partition("\n\n")[0] if offers[0] else ""
+            says = " ".join(re.split(r"\.( |$)", told.replace("``", "`"), maxsplit=1)[0].split())
+            saved = ", ".join(f"`{key}`" for key in ("save", "load") if hasattr(kind, key))
+            rows.append(f"| `{name}` | {says} | {_takes(offers[1], 'by')} | {_takes(offers[2], 'kind')} | {saved} |")
+    return "\n".join(rows)
+
+
+def _takes(method: Any, parameter: str) -> str:
+    """What a method's parameter may be, from its docstring."""
+    if method is None:
+        return ""
+    given = re.search(rf"^{parameter} : (.*)$", inspect.getdoc(method) or "", re.MULTILINE)
+    if not given:
+        return "yes"
+    return re.sub(r'"(\w+)"', r"`\1`", re.sub(r"[{}]", "", given[1]).replace("str,", "several,"))
+
+
+def properties() -> str:
+    """The properties as a Markdown table: names, what they mean, and who tests them."""
+    rows = ["| property | short | meaning | |", "|---|---|---|---|"]
+    for one in TABLE:
+        tested = "of mechanisms" if not one.check else "" if one.usual else "`fo.check` only by name"
+        short = "".join(f"`{alias}`" for alias in one.aliases.split()[:1] if len(alias) < len(one.name))
+        rows.append(f"| `{one.name}` | {short} | {one.meaning} | {tested} |")
+    return "\n".join(rows)
+
+
+def metrics() -> str:
+    """The metrics for Prometheus as a Markdown table."""
+    from fairopt_clusters.report.exposition import METRICS, PREFIX
+
+    rows = ["| metric | labels | |", "|---|---|---|"]
+    for name, (labels, meaning) in METRICS.items():
+        named = ", ".join(f"`{label}`" for label in labels.split())
+        rows.append(f"| `{PREFIX}{name}` | {named} | {meaning} |")
+    return "\n".join(rows)
 
 
 def claimed_properties() -> str:

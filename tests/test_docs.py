@@ -35,6 +35,7 @@ import fairopt as fo
 import fairopt.testing
 from fairopt.cli import app
 from fairopt.properties.literature.claims import claims
+from fairopt.properties.names import PROPERTIES
 from fairopt.runtime.extensions import OF_CLUSTERS
 
 ROOT = Path(__file__).parents[1]
@@ -276,6 +277,13 @@ def test_the_api_lists_every_public_name_once() -> None:
         assert {*listed[name]} ^ names == set(), f"{name}: on the page or public, not both"
     assert all(len(names) == len({*names}) for names in listed.values())
     assert set(listed["fairopt.plots"]) <= set(fo.plots.__all__)  # type: ignore[attr-defined]
+
+
+def test_tables_of_results_and_properties_are_those_of_the_code() -> None:
+    rows = {row.split(" | ")[0]: row for row in REFRESH["results"]().splitlines()}
+    assert "`save`, `load`" in rows["| `Allocation`"] and "`capacity`" in rows["| `Sensitivity`"]
+    properties = REFRESH["properties"]()
+    assert all(f"| `{name}` |" in properties for name in PROPERTIES)
 
 
 def test_the_map_of_the_code_names_every_room() -> None:

@@ -274,8 +274,9 @@ class MinTasks(TaskBound):
     Notes
     -----
     Of users who are alike those listed first run tasks, and the certificate's note names them. To take turns, change
-    the order of users. A gang of n tasks, which starts whole or not at all, is ``MinTasks(n, or_zero=True)`` with a
-    task limit of n.
+    the order of users. Levels are shares per weight, so that of users who differ in weight only the largest waits:
+    to let a user run, add a plain ``MinTasks``. A gang of n tasks, which starts whole or not at all, is
+    ``MinTasks(n, or_zero=True)`` with a task limit of n.
 
     Examples
     --------

@@ -39,7 +39,11 @@ def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     name, given = condition.name, condition.given
     cluster.imposed.add(name)
     if name == "MinTasks" and given.get("or_zero"):
-        raise CannotCheck(f"{condition.text}: a search of tasks that are 0 or at least so many is not in the file")
+        _check_or_zero(cluster, condition)
+        raise CannotCheck(
+            f"{condition.text}: tasks are 0 or at least so many, but that no others are better is proved by branch and "
+            "bound, which `Allocation.load` repeats and this check does not"
+        )
     if name in ("MinTasks", "MaxTasks"):
         bounds = cluster.of_user(given["tasks"], condition.text, name == "MaxTasks")
         for j in cluster.active:
@@ -73,6 +77,20 @@ def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     else:
         return cluster.as_written.of(condition, place)
     return []
+
+
+def _check_or_zero(cluster: Cluster, condition: Block) -> None:
+    """`Fault` if tasks of a user, or of a user on a server, are between 0 and their bound."""
+    given, text = condition.given["tasks"], condition.text
+    if isinstance(given, list) and given and isinstance(given[0], list):
+        table, tasks = [[number(v, text, 0) for v in row] for row in given], cluster.tasks
+    else:
+        table = [[v or ZERO] for v in cluster.of_user(given, text, False)]
+        tasks = [[cluster.total(j)] for j in range(cluster.n)]
+    for user, least, has in zip(cluster.users, table, tasks, strict=True):
+        for v, x in zip(least, has, strict=True):
+            if 0 < x < v * (1 - BLOCK_VIOLATION):
+                raise Fault(f"{text}: user {user!r} runs {float(x):.9g} tasks, neither 0 nor {float(v):.9g} or more")
 
 
 def _bound_tasks(cluster: Cluster, j: int, bound: Fraction | None, from_above: bool) -> None:

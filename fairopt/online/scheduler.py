@@ -1,4 +1,13 @@
-"""Lowest share first: whose task starts next, and on which server."""
+"""Lowest share first: whose task starts next, and on which server (Definition 14.1 in docs/methods/online.md).
+
+Users are in a heap by their keys, so that a decision takes O(log n) steps if every task fits, apart from placing it. A
+job whose task fits nowhere is blocked and leaves the heap; it is compared only with servers on which a task has ended
+since, as free capacity elsewhere has only shrunk.
+
+Decayed averages change at all times. But ``log2(a(t)) + t / h``, which orders users as their averages a(t) of half-life
+h do, stays while a user runs nothing and does not fall while its tasks run: what is in the heap is a lower bound, and
+only keys at its top are brought up to date.
+"""
 
 from __future__ import annotations
 

@@ -98,6 +98,9 @@ class Search:
             bound = [-float(f"{z:.9g}") for z in self._score(node.judged[0].expand(node.judged[1].tasks))]
             for child in (node.runs, node.none):  # the best bound is next, and of these the node with most fixed
                 heapq.heappush(waiting, (bound, -int((child.fixed >= 0).sum()), next(number), child))
+        for node in nodes(self.root):  # a leaf whose program no solver certifies may be closed by an answer found later
+            if node.split < 0 and not self.settings.clock.late and not self._closed(node):
+                self._is_unbeaten(node)
         return self.answer()
 
     def proved(self, table: Float, tree: list[int]) -> Allocation:

@@ -35,7 +35,10 @@ class Drawn(NamedTuple):
 
 
 def draw(rng: np.random.Generator, pool: bool) -> Drawn:
-    """A pool of 1 to 4 users, or two servers of 1 to 3: zero demands, weights, limits, users alike, placement."""
+    """A pool of 1 to 4 users, or two servers, perhaps alike, of 1 to 3.
+
+    With zero demands, weights, limits, users alike and placement.
+    """
     rows, by_server = 1 if pool else 2, not pool and rng.random() < 0.3
     n, m = int(rng.integers(1, 5 if pool else 3 if by_server else 4)), int(rng.integers(1, 3))
     shape = (n, rows, m) if not pool and rng.random() < 0.3 else (n, m)
@@ -48,6 +51,8 @@ def draw(rng: np.random.Generator, pool: bool) -> Drawn:
     limits = np.where(rng.random(n) < 0.3, rng.integers(0, 9, size=n) / 2, np.inf)
     weights = rng.integers(1, 4, size=n) if rng.random() < 0.4 else None
     capacities = rng.integers(3, 14, size=(rows, m)).astype(float)
+    if rng.random() < 0.2:
+        capacities[:] = capacities[0]
     instance = fo.Instance(demands, capacities, task_limits=limits, weights=weights, eligible=eligible)
     least = rng.integers(0, 8, size=(n, rows) if by_server else n) / 2
     most = np.where(limits > 0, limits, np.inf)

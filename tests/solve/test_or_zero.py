@@ -66,6 +66,14 @@ def test_order_of_users_alike_says_who_has_0() -> None:
     assert dict(zip(a.instance.users, a.tasks, strict=True)) == {"cleo": 6, "ann": 6, "bob": 0}
 
 
+def test_of_users_who_differ_in_weight_the_largest_waits_unless_it_is_promised_tasks() -> None:
+    heavy = CHARGER.with_weights({"ann": 2})
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), [SIX])
+    np.testing.assert_allclose(policy.allocate(heavy).tasks, [0, 6, 6])
+    promised = policy.with_constraints(fo.MinTasks({"ann": 6})).allocate(heavy)
+    assert promised.certificate.ok and promised.tasks[0] >= 6 * (1 - 1e-9)
+
+
 def test_sixty_unequal_cars_at_a_charger_need_no_branch() -> None:
     rng = np.random.default_rng(0)
     depot = fo.Instance(np.ones((60, 1)), [180], weights=rng.uniform(0.5, 2, 60))
@@ -99,6 +107,21 @@ def test_bound_by_server_keeps_identical_servers_apart() -> None:
     assert a.certificate.ok and a.tasks[0] == 0
     with pytest.raises(InvalidInstance, match="has several"):
         fo.Policy(fo.Total(), [fo.MinTasks([[6]], or_zero=True)]).allocate(fo.Instance([[1]], [[4]], counts=[2]))
+
+
+def test_leximin_by_server_keeps_identical_servers_apart() -> None:
+    hours = fo.Instance([[1], [1]], [[8], [8]], weights=[1, 2])
+    a = fo.Policy(fo.Leximin(fo.Tasks()), [fo.MinTasks([[6, 6], [6, 6]], or_zero=True)]).allocate(hours)
+    assert a.certificate.ok and sorted(a.tasks_by_server.ravel()) == pytest.approx([0, 0, 8, 8])
+
+
+def test_leaf_that_no_solver_certifies_is_closed_by_an_answer_found_later() -> None:
+    # both users may run tasks of at least 1 on all servers, but then user1 has 0
+    cluster = fo.Instance([[[0, 3], [4, 0]], [[3, 4], [0, 4]]], [[12, 4], [6, 5]], task_limits=[1, np.inf])
+    cluster = cluster.replace(eligible=[[True, False], [True, True]])
+    a = fo.Policy(fo.Leximin(), [fo.MinTasks([[0, 1], [1, 1]], or_zero=True)]).allocate(cluster)
+    assert a.certificate.ok
+    np.testing.assert_allclose(a.shares, [1 / 3, 5 / 9], rtol=1e-6)
 
 
 def test_servers_that_are_closed_to_some_do_not_close_nodes() -> None:
@@ -172,6 +195,9 @@ def test_saved_answer_is_proved_again_by_its_tree(kind: str, tmp_path: Path) -> 
     found = fo.verify(file)
     assert not found.ok and "0 or at least so many" in found.statement and "capacities" in found.statement
     data = json.loads(file.read_text())
+    between = data | {"tasks_by_server": [[x / 10 for x in row] for row in data["tasks_by_server"]]}
+    file.write_text(json.dumps(between))
+    assert any("neither 0 nor 3 or more" in fault for fault in fo.verify(file).faults)
     for tree in ([], [0], [0, -1], [9, -1, -1], "x"):
         data["evidence"][0]["tree"] = tree
         file.write_text(json.dumps(data))

@@ -129,5 +129,5 @@ class Choices:
         return (*self.others, *out, *[FixedOnServers(tuple(pairs))] * bool(pairs))
 
     def program(self, fixed: Indices) -> Program:
-        """The program of a node."""
-        return Program(self.instance, self.objective, self.constraints(fixed))
+        """The program of a node. Bounds by server keep identical servers apart, also where nothing is fixed yet."""
+        return Program(self.instance, self.objective, self.constraints(fixed), merge=not self.by_server)

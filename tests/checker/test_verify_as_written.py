@@ -261,6 +261,15 @@ def held(data: Any, path: tuple[Any, ...]) -> Any:
     return data
 
 
+def read_by_best(data: Any) -> str:
+    """What `best` reads of a file, which most changes leave as it is."""
+    instance = {key: value for key, value in data["instance"].items() if key in READ}
+    return json.dumps([instance, data["tasks_by_server"], data["as_written"]["rows"], data["evidence"][-1]["written"]])
+
+
+READ = ("demands", "capacities", "counts", "task_limits", "eligible")
+
+
 def best(data: Any, objective: Callable[[Any], Any] | None) -> tuple[float, float, float]:
     """By CVXPY, of the problem that a file writes: the optimum, the value at its tasks, and what these break."""
     instance, entry = data["instance"], data["evidence"][-1]
@@ -343,7 +352,7 @@ FACTORS = (0.0, 0.999, 2.0)
 @pytest.mark.parametrize("name", CHANGED)
 def test_no_changed_file_is_proved_that_is_false(name: str, tmp_path: Path) -> None:
     file = ALL[name].allocate(POOL).save(tmp_path / "a.json")
-    text, wrong, proved = file.read_text(), list[Any](), 0
+    text, wrong, proved = file.read_text(), list[Any](), dict[str, tuple[float, float, float]]()
     skipped = ("certificate", "loaded", "variables", "multipliers")
     for path in numbers_in(json.loads(text)):
         if any(key in skipped for key in path):
@@ -356,8 +365,9 @@ def test_no_changed_file_is_proved_that_is_false(name: str, tmp_path: Path) -> N
             file.write_text(json.dumps(data))
             if not verify(file).ok or held(data, path) == number:
                 continue
-            proved += 1
-            most, value, broken = best(data, CHANGED[name])
+            if (read := read_by_best(data)) not in proved:
+                proved[read] = best(data, CHANGED[name])
+            most, value, broken = proved[read]
             unit = max(abs(most), 1e-3)
             if not (value >= most - 2e-6 * unit and broken <= 1e-6):
                 wrong.append((path, factor, most, value, broken))

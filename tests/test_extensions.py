@@ -125,7 +125,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def with_installed(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """A program, forked from a process that has imported all commands, and with them readers but those of the folder."""
+    """A program, forked from a process that has imported all commands, and with them all readers but the folder's."""
     return forked.run("-c", f"import sys; sys.path.append({str(folder)!r}); {program}", *words, folder=folder)
 
 

@@ -28,6 +28,8 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"  # tests that draw by seeds draw more then too
+
 # A runner makes the program's commands anew for each call, which takes longer than most calls. Here it does so only
 # when more commands have been registered.
 made = functools.cache(lambda app, registered: typer.main.get_command(app))

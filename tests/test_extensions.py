@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 
 import fairopt as fo
@@ -120,8 +121,21 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command line, with a folder of what is installed."""
-    program = f"import sys; sys.path.append({str(folder)!r}); from fairopt.cli import main; main()"
-    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, cwd=folder)
+    return with_installed(folder, "from fairopt.cli import main; main()", *words)
+
+
+def with_installed(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program, forked from a process that has imported all commands, and with them all readers but the folder's."""
+    return forked.run("-c", f"import sys; sys.path.append({str(folder)!r}); {program}", *words, folder=folder)
+
+
+def started(folder: Path, *commands: list[str]) -> subprocess.CompletedProcess[str]:
+    """Commands, one after the other in a Python that is started for them."""
+    program = (
+        f"import contextlib, sys\nsys.path.append({str(folder)!r})\nfrom fairopt.cli import main\n"
+        f"for words in {commands!r}:\n    sys.argv[1:] = words\n    with contextlib.suppress(SystemExit): main()"
+    )
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
 
 
 def test_help_lists_commands_of_others_and_names_those_that_break(others: Path) -> None:
@@ -170,25 +184,22 @@ def test_policies_schedulers_expositions_and_schemas_of_others_are_found(others:
     assert written.returncode == 0 and (others / "out.txt").read_text() == "tasks 8"
     wrong = run(others, "solve", "pool.json", "--metrics", "out.csv")
     assert wrong.returncode == 2 and "give a name that ends in" in wrong.stderr and ".txt" in wrong.stderr
-    program = f"import sys; sys.path.append({str(others)!r}); import fairopt as fo; print(fo.report.schema({FORMAT!r}))"
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert shown.stdout == "{'title': 'fairopt.greeting/1'}\n"
-    with pytest.raises(subprocess.CalledProcessError) as unknown:
-        subprocess.run(
-            [sys.executable, "-c", program.replace("greeting", "none")], capture_output=True, text=True, check=True
-        )
-    assert "InvalidBlock: no format" in unknown.value.stderr
+    program = f"import fairopt as fo; print(fo.report.schema({FORMAT!r}))"
+    assert with_installed(others, program).stdout == "{'title': 'fairopt.greeting/1'}\n"
+    unknown = with_installed(others, program.replace("greeting", "none"))
+    assert unknown.returncode and "InvalidBlock: no format" in unknown.stderr
 
 
 def test_a_reader_that_breaks_is_named_once_and_only_where_a_reader_is_looked_for(others: Path) -> None:
-    for words in (["solve", "pool.json", "-p", "drf"], ["policies"], ["hello", "pool.json"], ["bye"], ["library"]):
-        assert run(others, *words).stderr == "", words
+    commands = ["solve", "pool.json", "-p", "drf"], ["policies"], ["hello", "pool.json"], ["bye"], ["library"]
+    quiet = started(others, *commands)
+    assert quiet.stderr == "" and "hello, web and batch\n" in quiet.stdout
     fo.datasets.write(fo.datasets.demo(), others / "tables")
     (others / "tables" / "README.md").write_text("")
     (others / "jobs.csv").write_text("user,duration,cpu\nweb,1,1\n")
     line = "fairopt.readers lists of others.broken:READER breaks: ModuleNotFoundError("
     for words in (["solve", "tables", "-p", "drf"], ["simulate", "jobs.csv", "--servers", "tables", "-p", "drf"]):
-        said = run(others, *words).stderr.splitlines()
+        said = started(others, words).stderr.splitlines()
         assert [one[: len(line)] for one in said if "others.broken" in one] == [line], words
 
 

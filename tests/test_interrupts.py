@@ -81,7 +81,7 @@ def test_sigterm_while_a_file_is_written_ends_the_process_when_it_is_whole(tmp_p
         "write_whole(Path('x'), content)\n"
         "print('still there')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = forked.run("-c", code, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "all")]
 

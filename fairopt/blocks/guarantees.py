@@ -11,6 +11,7 @@ import numpy as np
 from fairopt.blocks.constraints import Constraint, TaskBound
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, largest
+from fairopt.blocks.shares import kept
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.validation import distinct
@@ -113,15 +114,18 @@ def team_floors(instance: Instance) -> dict[str, TeamFloor]:
     beside these, tasks in `TeamFloor.uses` are of all users, also of those whom a solve leaves out.
     """
     members, whole = instance.teams.names, instance.derived.whole
-    given = whole.derived.as_given if whole._given else instance
-    return {
-        team: _floor(given, given.teams.names[team], units)._replace(members=members[team])
-        for team, units in instance.team_guarantees.items()
-        if team in members
-    }
+    of = whole if whole._given else instance
+
+    def floor(team: str, units: Mapping[str, float]) -> TeamFloor:
+        what = "floor", team, *units.items()
+        made: TeamFloor = kept(of, of, what, lambda: _floor(of.derived.as_given, team, units))
+        return made._replace(members=members[team])
+
+    return {team: floor(team, units) for team, units in instance.team_guarantees.items() if team in members}
 
 
-def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> TeamFloor:
+def _floor(instance: Instance, team: str, given: Mapping[str, float]) -> TeamFloor:
+    members = instance.teams.names[team]
     within = instance.total_capacities.copy()
     named = [instance.resource_index(resource) for resource in given]
     within[named] = np.minimum(within[named], list(given.values()))

@@ -342,14 +342,14 @@ def _between(share: Share, value: Any) -> Between:
     raise InvalidBlock(f"{share}.exact_per_task holds {brief(value)}; give a Fraction, or two between which it lies")
 
 
-def kept(share: Share, instance: Instance, what: str, make: Callable[[], Any]) -> Any:
-    """What a share gives on an instance, made at most once within `coefficients_cached`."""
+def kept(of: Any, instance: Instance, what: Any, make: Callable[[], Any]) -> Any:
+    """What a share, or the instance, gives on an instance, made at most once within `coefficients_cached`."""
     cache, parent = _CACHE.get(), instance.taken_from
     if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
         return make()
-    key = id(share), id(instance), what
+    key = id(of), id(instance), what
     if key not in cache:
-        cache[key] = share, instance, make()
+        cache[key] = of, instance, make()
     return cache[key][2]
 
 

@@ -13,7 +13,7 @@ from fairopt.blocks.base import Block, PerUser, brief, per_user_parameter
 from fairopt.blocks.constraints import TaskBound
 from fairopt.blocks.guarantees import guaranteed_tasks, least_share, team_floors
 from fairopt.blocks.numbers import Numbers
-from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
+from fairopt.blocks.shares import DominantShare, Share, best_server, kept, require_share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
@@ -194,6 +194,10 @@ class Surplus(_Composed):
         return self.share._names(instance)
 
     def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        def floors(inner: Numbers) -> dict[str, float]:
+            found = team_floors(instance).items()
+            return {team: least_share(instance, floor, inner.per_task).value for team, floor in found if team in names}
+
         inner, tasks = self.share._numbers(instance, levelled), self.tasks(instance)
         c = inner.per_task
         if c.ndim == 2:  # the least that so many tasks are worth
@@ -201,10 +205,10 @@ class Surplus(_Composed):
         base = inner.sums(c * tasks)
         if isinstance(self.share, OfTeam) and self.base is None:
             names = self.share._names(instance)
-            for team, floor in team_floors(instance).items():
+            for team, least in kept(self.share, instance, "floors", lambda: floors(inner)).items():
                 if team in names:
                     t = names.index(team)
-                    base[t] = max(base[t], least_share(instance, floor, inner.per_task).value)
+                    base[t] = max(base[t], least)
         return Numbers(inner.per_task, inner.weights, inner.of_user, base)
 
 

@@ -171,7 +171,9 @@ class Instance:
         self.merged_from: Instance | None = None  # before identical servers were merged
         # numbers that floats round, by argument and float, for exact answers
         self._fractions: dict[str, dict[float, Fraction | None]] = {
-            name: fractions for name in FRACTIONAL if (fractions := validation.fractions_in(values[name], name))
+            name: fractions
+            for name in FRACTIONAL
+            if values[name] is not None and (fractions := validation.fractions_in(values[name], name))
         }
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
@@ -837,13 +839,13 @@ class Instance:
         if value is None:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
-            return np.broadcast_to(np.float64(default), (n,))
+            return validation.repeated(np.float64(default), (n,))
         boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
         if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
         array = validation.as_floats(value, name)
         if array.ndim == 0:
-            return np.broadcast_to(np.float64(array), (n,))
+            return validation.repeated(np.float64(array), (n,))
         if array.shape != (n,):
             raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
         return array

@@ -40,11 +40,13 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
         """The labels given to an `Instance`, checked: lists, or dicts by user; and their order, the innermost first."""
         if isinstance(given, Teams):
             return given._fitting(len(users))._in_order(order)
-        if given is not None and not isinstance(given, Mapping):
+        if given is None:
+            return cls({})._in_order(order)
+        if not isinstance(given, Mapping):
             raise InvalidInstance(
                 f'teams is {given!r}; give a dict of labels for each user, such as {{"team": ["vision", "nlp", None]}}'
             )
-        made = cls({str(by): _labelling(str(by), by_label(labels), users) for by, labels in (given or {}).items()})
+        made = cls({str(by): _labelling(str(by), by_label(labels), users) for by, labels in given.items()})
         made._refuse_ambiguous(users)
         return made._in_order(innermost_first(made) if order is None else order)
 

@@ -152,7 +152,7 @@ def individual_servers(capacities: Any, resources: Any, servers: Any, server_typ
     if isinstance(capacities, Instance):
         if not (resources is None and servers is None and server_types is None):
             raise InvalidInstance("the labels are those of the instance; leave resources, servers and server_types out")
-        given = capacities.select_users([])
+        given = capacities.select_users([]) if capacities.n_users else capacities
     else:
         wide = capacities if isinstance(capacities, Mapping) else np.atleast_2d(np.asarray(capacities, dtype=object))[0]
         labels = dict(resources=resources, servers=servers, server_types=server_types)

@@ -121,7 +121,10 @@ def simulate(
         if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
             totals = f"{theirs.tolist()} in total, not {ours.tolist()}"
             raise InvalidInstance(f"the scheduler has capacities {totals}; give both the same")
-        usual = Scheduler(scheduler.instance, share)  # of its pools, if pooled
+        if isinstance(scheduler, Scheduler) and scheduler.requests.share == share:
+            usual = scheduler
+        else:
+            usual = Scheduler(scheduler.instance, share)  # of its pools, if pooled
     table = JobTable(jobs, usual.requests)
     with np.errstate(over="ignore"):
         if not np.isfinite(np.abs(table.arrival).max(initial=0.0) + table.duration @ table.tasks):

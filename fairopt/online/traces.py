@@ -138,9 +138,12 @@ def try_promise(
     if not isinstance(traces, Iterable | None):
         raise InvalidBlock(f"traces is {traces!r}; give a list of lists of Job")
     server, judge = dict.fromkeys(cost or (), ROOM) | {"slot": 1} | dict(capacities or {}), PROMISES[promise]
+    first = Scheduler(server, usage=usage)
 
     def replay(jobs: Sequence[Job]) -> Timeline:
-        return simulate(server, jobs, scheduler=Scheduler(server, usage=usage))
+        scheduler = Scheduler(first.instance, usage=usage)
+        scheduler.requests = first.requests  # traces have the same few tasks, which are checked once
+        return simulate(first.instance, jobs, first.requests.share, scheduler=scheduler)
 
     def broken(jobs: Sequence[Job]) -> str | None:
         return judge(replay, jobs, cost)

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -261,63 +262,56 @@ def held(data: Any, path: tuple[Any, ...]) -> Any:
     return data
 
 
+def read_by_best(data: Any) -> str:
+    """What `best` reads of a file, which most changes leave as it is."""
+    instance = {key: value for key, value in data["instance"].items() if key in READ}
+    return json.dumps([instance, data["tasks_by_server"], data["as_written"]["rows"], data["evidence"][-1]["written"]])
+
+
+READ = ("demands", "capacities", "counts", "task_limits", "eligible")
+
+
 def best(data: Any, objective: Callable[[Any], Any] | None) -> tuple[float, float, float]:
     """By CVXPY, of the problem that a file writes: the optimum, the value at its tasks, and what these break."""
     instance, entry = data["instance"], data["evidence"][-1]
     tasks = np.array(data["tasks_by_server"], dtype=float)
     x = cp.Variable(tasks.shape, nonneg=True)
+    pairs = cp.vec(x, order="C")  # as arrays, which CVXPY compiles in a third of the time that single numbers take
     demands, capacities = (np.array(instance[key], dtype=float) for key in ("demands", "capacities"))
-    limits = [np.inf if limit is None else limit for limit in instance["task_limits"]]
+    limits = np.array([np.inf if limit is None else limit for limit in instance["task_limits"]])
     room = capacities * np.array(instance["counts"])[:, None]
-    conditions = [x[:, s] @ demands <= room[s] for s in range(tasks.shape[1])]
-    conditions += [cp.sum(x[j]) <= limit for j, limit in enumerate(limits) if np.isfinite(limit)]
+    limited = np.flatnonzero(np.isfinite(limits))
+    conditions = [x.T @ demands <= room, cp.sum(x[limited], axis=1) <= limits[limited]]
     if instance["eligible"] is not None:
         conditions.append(cp.multiply(1 - np.array(instance["eligible"], dtype=float), x) == 0)
     broken = [float((tasks.T @ demands / room).max() - 1), float((tasks.sum(axis=1) - limits).max())]
     for rows in data["as_written"]["rows"].values():
         for one in rows:
-            for r, right in enumerate(one["right"]):
-                of = [
-                    (a, j, s)
-                    for k, a, j, s in zip(*(one[key] for key in ("row", "value", "user", "server")), strict=True)
-                    if k == r
-                ]
-                conditions.append(sum(a * x[j, s] for a, j, s in of) <= right)
-                broken.append(sum(a * tasks[j, s] for a, j, s in of) - right)
+            of = np.zeros((len(one["right"]), *tasks.shape))
+            np.add.at(of, (one["row"], one["user"], one["server"]), one["value"])
+            of = of.reshape(len(of), -1)
+            conditions.append(of @ pairs <= one["right"])
+            broken += (of @ tasks.ravel() - one["right"]).tolist()
     written = entry["written"]
     program, n = written["program"], len(written["user"])
     v = cp.Variable(max(program["columns"] - n, 1))
-    z = [x[j, s] for j, s in zip(written["user"], written["server"], strict=True)]
-    z = cp.hstack([*z, v[: program["columns"] - n]]) if program["columns"] > n else cp.hstack(z)
+    z = pairs[np.ravel_multi_index((written["user"], written["server"]), tasks.shape)]
+    z = cp.hstack([z, v]) if program["columns"] > n else z
     at = program["matrix"]
     a = np.zeros((program["rows"], program["columns"]))
     np.add.at(a, (at["row"], at["column"]), at["value"])
     c = np.zeros(program["columns"])
     np.add.at(c, program["cost"]["column"], program["cost"]["value"])
-    slack, k = (np.array(program["right"]) - a @ z if program["rows"] else cp.Constant(np.zeros(1))), 0
-    cones = program["cones"]
-    for size, kind in [
-        (cones["zero"], 0),
-        (cones["nonneg"], 1),
-        *((q, 2) for q in cones["soc"]),
-        *[(3, 3)] * cones["exp"],
-    ]:
-        part = slack[k : k + size]
-        if size:
-            made = (
-                [part == 0]
-                if kind == 0
-                else [part >= 0]
-                if kind == 1
-                else [cp.SOC(part[0], part[1:])]
-                if kind == 2
-                else None
-            )
-            conditions += made or [cp.ExpCone(part[0], part[1], part[2])]
-        k += size
+    slack, cones = np.array(program["right"]) - a @ z if program["rows"] else cp.Constant(np.zeros(1)), program["cones"]
+    first = np.cumsum([0, cones["zero"], cones["nonneg"], *cones["soc"], 3 * cones["exp"]])
+    zero, positive, *second, triples = (slack[k:end] for k, end in pairwise(first.tolist()))
+    conditions += [zero == 0] * (cones["zero"] > 0) + [positive >= 0] * (cones["nonneg"] > 0)
+    conditions += [cp.SOC(part[0], part[1:]) for part in second]
+    conditions += [cp.ExpCone(triples[0::3], triples[1::3], triples[2::3])] * (cones["exp"] > 0)
     assert not cones["power"] and not cones["psd"]
     for limit, sign in ((written["limits"]["least"], 1), (written["limits"]["most"], -1)):
-        conditions += [sign * v[k - n] >= sign * end for k, end in enumerate(limit) if k >= n and end is not None]
+        ends = {k - n: end for k, end in enumerate(limit) if k >= n and end is not None}
+        conditions += [sign * v[[*ends]] >= sign * np.array([*ends.values()])] * bool(ends)
     goal = -c @ z - program["offset"] if c.any() else objective(x)
     options = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
     problem = cp.Problem(cp.Maximize(goal), conditions)
@@ -343,7 +337,7 @@ FACTORS = (0.0, 0.999, 2.0)
 @pytest.mark.parametrize("name", CHANGED)
 def test_no_changed_file_is_proved_that_is_false(name: str, tmp_path: Path) -> None:
     file = ALL[name].allocate(POOL).save(tmp_path / "a.json")
-    text, wrong, proved = file.read_text(), list[Any](), 0
+    text, wrong, proved = file.read_text(), list[Any](), dict[str, tuple[float, float, float]]()
     skipped = ("certificate", "loaded", "variables", "multipliers")
     for path in numbers_in(json.loads(text)):
         if any(key in skipped for key in path):
@@ -356,8 +350,9 @@ def test_no_changed_file_is_proved_that_is_false(name: str, tmp_path: Path) -> N
             file.write_text(json.dumps(data))
             if not verify(file).ok or held(data, path) == number:
                 continue
-            proved += 1
-            most, value, broken = best(data, CHANGED[name])
+            if (read := read_by_best(data)) not in proved:
+                proved[read] = best(data, CHANGED[name])
+            most, value, broken = proved[read]
             unit = max(abs(most), 1e-3)
             if not (value >= most - 2e-6 * unit and broken <= 1e-6):
                 wrong.append((path, factor, most, value, broken))

@@ -181,7 +181,7 @@ def test_true_files_of_all_cones_are_proved(status, tmp_path):
 
 
 def test_no_changed_file_is_proved_that_is_false(tmp_path):
-    assert not wrong_words(tmp_path, range(150), 4)
+    assert not list(wrong_words(tmp_path, range(150), 4))
 
 
 # 0 where the sum of four of eight variables is at most that of the others
@@ -200,15 +200,14 @@ def test_the_oracle_measures_a_row_by_its_largest_term_and_not_as_the_checker_do
 
 def wrong_words(folder, seeds, times, kinds=()):
     """Words for changed files that are false or crash the checker, by a few changes of each kind."""
-    found = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
         text = json.dumps(drawn(rng, verify_programs.STATUSES[seed % 4], kinds))
         for _ in range(times):
             data, kind = verify_programs.mutated(rng, text, verify_programs.KINDS)
             word, what = verify_programs.verdict(json.dumps(data), folder / "proof.json")
-            found += [(seed, kind, word, what)] * (word in ("WRONG", "crashed"))
-    return found
+            if word in ("WRONG", "crashed"):
+                yield seed, kind, word, what
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def wrong_words(folder, seeds, times, kinds=()):
 @pytest.mark.parametrize("part", ["inside", "into_dual"])
 def test_the_judge_of_changed_files_finds_a_checker_that_trusts_them(kind, cone, part, tmp_path, monkeypatch):
     monkeypatch.setattr(cone, part, (lambda self, s: True) if part == "inside" else lambda self, y: y)
-    assert wrong_words(tmp_path, range(80), 6, (kind,))
+    assert any(wrong_words(tmp_path, range(80), 6, (kind,)))
 
 
 SPOILT = {

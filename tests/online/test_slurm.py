@@ -1,7 +1,6 @@
 """Slurm's rules: factors and replays against plain recursion and loops; parts, limits and wrong calls."""
 
 import math
-import os
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from oracle.slurm import (
     fair_tree,
     replayed,
 )
+from settings import THOROUGH
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance
@@ -59,12 +59,9 @@ def test_sshare_of_slurms_own_test_24_1():
     assert [factor[k] for k in ("A", "C", "E", "G")] == pytest.approx([0.458502, 0.125, 0.5, 0], abs=5e-7)
 
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-
-
-@pytest.mark.parametrize("first", range(0, 200 if THOROUGH else 40, 20))
+@pytest.mark.parametrize("first", range(0, 200 if THOROUGH else 20, 10))
 def test_every_start_and_server_is_that_of_a_slow_simulator(first):
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         capacities, jobs, tree, rules = drawn_replay(seed)
         exact = [(float(s.start), s.job, s.server) for s in replayed(SlurmCluster(capacities, jobs, tree, rules))]
         run = fo.simulate(capacities, jobs, scheduler=SlurmScheduler(capacities, rules, resources=["cpu", "memory"]))

@@ -41,7 +41,7 @@ class TreeWitness(Evidence):
     Examples
     --------
     >>> import fairopt_clusters as fc
-    >>> fc.schedulers.KAI().audit("resource-monotone")["resource-monotone"].witness.tree.scheduler
+    >>> fc.schedulers.KAI().audit("split-proof")["split-proof"].witness.tree.scheduler
     'KAI'
     """
 

@@ -589,7 +589,7 @@ def test_a_misleading_solver_gives_no_wrong_answer(policy: fo.Policy, duals: str
     right = right_answer(policy)
     objective = policy.objective
     for turn, (name, point) in enumerate(POINTS.items(), LIED_TO.index(policy)):
-        if name in ("none", "too much", "NaN", "huge") and turn % 2:  # half of them for each policy
+        if name in ("none", "too much", "NaN", "huge") and turn % 4:  # one of the four for each policy
             continue
         if duals != "same" and name not in ("half", "one user"):  # whose faults only duals could hide
             continue

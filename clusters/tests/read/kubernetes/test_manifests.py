@@ -12,6 +12,7 @@ from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import KueueObjects
 from fairopt_clusters.read.kubernetes.manifests import KINDS, with_manifests
 from fairopt_clusters.read.kubernetes.reader import read_list
+from settings import THOROUGH
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
@@ -686,7 +687,7 @@ def random_cluster(rng):
 
 def test_manifests_and_dumps_in_json_and_yaml_are_the_same_instance(tmp_path):
     rng = random.Random(7)
-    for k in range(100):
+    for k in range(100 if THOROUGH else 30):
         nodes, objects, pods = random_cluster(rng)
         some = rng.sample(pods, rng.randint(0, len(pods)))
         folder = tmp_path / str(k)

@@ -16,7 +16,6 @@ from fairopt.runtime import first_of, visible
 from fairopt_clusters.quotas.amounts import Amounts, Cell, Input, Places, capacity_of
 from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
-from fairopt_clusters.quotas.gangs import Gang
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit
@@ -65,15 +64,10 @@ class OfQueues(Amounts):
         script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
         return replace(made, changed=tuple(changes.words), _script=script)
 
-    def _could_start(self, gang: Gang) -> bool:
-        return gang.name in self.given.work.could_start()
-
     def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
-        stopped, never = super()._too_large(rows)
-        after = self.given.work.could_start(self._changed(rows).after)
-        more = [one for one in self.given.work.could_start() if one not in after]
-        named = [name for name in more if not any(text.startswith(f"{name} ") for text in stopped)]
-        return [*stopped, *named], never
+        """Gangs that Kueue could admit before, and not with what is written; and those that it never could."""
+        before, after = self.given.work.too_large(), self.given.work.too_large(self._changed(rows).after)
+        return [after[name] for name in after if name not in before], [*before.values()]
 
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
         changes = self._changed(rows)
@@ -273,11 +267,6 @@ class LentNow(OfQueues):
         if out != amounts:
             self._spare.append(f"{sum(out.values()) - sum(amounts.values()):,.6g} {described(resource, '', one.unit)}")
         return out, room
-
-    def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
-        """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
-        written = {row.key for row in rows}
-        return super()._too_large([*rows, *(one for key, one in self.given.queues.owed.items() if key not in written)])
 
     @cached_property
     def _spare(self) -> list[str]:

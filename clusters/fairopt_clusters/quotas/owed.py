@@ -141,14 +141,15 @@ def quotas(
     limits, cluster = limits_of(objects if present is None else present)
     known = resource_quotas_of(objects if present is None else present)
     servers, of_teams = instance.individual().servers, label == TEAM
+    work = Work.of(objects) if of_input.raw and objects is not None else Work()
     given = Input(
         of_input,
         api_version,
         known,
         limits,
         cluster,
-        gangs=tuple(read_gangs(objects, users)) if of_teams else (),
-        work=Work.of(objects) if of_input.raw and objects is not None else Work(),
+        gangs=read_gangs(objects, users, work.inside.waits if work.inside else ()) if of_teams else (),
+        work=work,
         fixed=read_fixed(objects),
         left_out=left_out(objects, of_input, servers),
         local_queues=local_queues_of(objects, users, instance.teams.names) if of_teams and not of_input.raw else {},

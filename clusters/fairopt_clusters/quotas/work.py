@@ -11,9 +11,10 @@ from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.kueue import COMMAND
 from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
-from fairopt_clusters.schedulers.cohorts import Node, exact, exactly, nodes_of
+from fairopt_clusters.schedulers.cohorts import Node, nodes_of
 from fairopt_clusters.schedulers.course import Timed, settled
 from fairopt_clusters.schedulers.start import could_start, least_of, parts_of
+from fairopt_clusters.schedulers.whole import never_start
 
 Raw = Mapping[str, Any]
 _KINDS = (
@@ -65,13 +66,13 @@ class Work:
             return {}
         return settled(tree, self.inside.runs, [Timed(one, 0.0, 1.0) for one in self.inside.waits])
 
-    def could_start(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> list[str]:
-        """What waits, and starts several pods together, that could start if nothing else ran."""
+    def too_large(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> dict[str, str]:
+        """What waits, starts several pods together, and could not start if nothing else ran: its name, and why."""
         tree = self.tree(changed)
         if tree is None or self.inside is None:
-            return []
-        nodes = nodes_of(tree, exact)
-        return [one.name for one in self.inside.waits if least_of(one) > 1 and could_start(nodes, exactly(one))]
+            return {}
+        gangs = [one for one in self.inside.waits if least_of(one) > 1]
+        return {one.name: f"{one.name} of {one.queue} {'; '.join(why)}" for one, why in never_start(tree, gangs)}
 
     def waiting_in(self, queue: str) -> list[str]:
         """What waits in a queue, the largest first."""

@@ -480,11 +480,11 @@ class Answer:
                 if self.subtree(one.name, cell) and not self._lends(cell, one.name):
                     row = self.use(queues, *cell)
                     least = -within.best({v: -x for v, x in row.items()})[0] if row else 0.0
-                    if least > 1e-6:  # what they need of a flavor at the least is theirs there
-                        self.program.add({v: -x for v, x in row.items()}, -nearly(least) + 1e-7)
+                    if least > 1e-6:  # what they need of a flavor at the least is left to them there
                         beside = [q for q in self.inside(self._root(one.name)) if q not in self.inside(one.name)]
                         there = self.subtree(self._root(one.name), cell)
                         self.left_to_others.append((beside, cell, there - least))
+                        self.program.add(self.use(beside, *cell), there - least + 1e-7)
             self.floors += [(queues, r, units) for r, units in floor.items() if units > 0]
             for r, units in floor.items():
                 row = {}

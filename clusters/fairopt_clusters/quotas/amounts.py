@@ -45,6 +45,7 @@ class Input:
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
     left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
     local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)  # by team
+    reclaim: bool = False  # whether ClusterQueues of the input are to take back what they own
 
 
 class Amounts:

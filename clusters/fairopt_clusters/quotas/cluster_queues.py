@@ -152,10 +152,10 @@ def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict
 class Changes:
     """The ClusterQueues and Cohorts of an input that get other settings, and notes.
 
-    By default limits on borrowing become those of the owners again, who borrows gives it back (`_ANY`), and ``weights``
-    are those of queues and cohorts, by name. With ``caps`` ``rows`` are limits of a moment, and nothing else changes:
-    limits without a row are those of the owners. Only queues that are ``teams`` change, and of them no limits of
-    resources that are ``untouched``, and no preemption of those that are ``kept``, which say why.
+    By default limits on borrowing become those of the owners again, and ``weights`` are those of queues and cohorts, by
+    name. To ``reclaim``, who borrows gives it back (`_ANY`), but not to those that are ``kept``, which say why. With
+    ``caps`` ``rows`` are limits of a moment, and nothing else changes: limits without a row are those of the owners.
+    Only queues that are ``teams`` change, and of them no limits of resources that are ``untouched``.
     """
 
     def __init__(
@@ -167,19 +167,20 @@ class Changes:
         caps: bool = False,
         weights: Mapping[str, float] = MappingProxyType({}),
         untouched: Collection[str] = (),
+        reclaim: bool = False,
         kept: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.version, self.notes = _version(of.raw, None), list[str]()
         given, pairs = by_team(rows), list[tuple[dict[str, Any], dict[str, Any]]]()
         for name in teams:
             made = _limited(name, of.raw[name], given.get(name, ()), self.notes, untouched)
-            if not caps and name not in kept:
+            if reclaim and name not in kept:
                 made = _reclaiming(made)
             pairs.append(({**of.raw[name]}, made if caps else _weighted(made, weights.get(name))))
-        if larger := {kept[name]: None for name in teams if name in of.without_reclaim and name in kept and not caps}:
+        if larger := {kept[name]: None for name in teams if reclaim and name in kept and name in of.without_reclaim}:
             self.notes.append(
                 f"reclaimWithinCohort stays Never where that could stop what must borrow again and again: "
-                f"{first_of(larger)}; try Any with --replay"
+                f"{first_of(larger)}"
             )
         for name, cohort in of.cohorts.items() if not caps else ():
             pairs.append(({**cohort}, _weighted(copy.deepcopy({**cohort}), weights.get(name))))

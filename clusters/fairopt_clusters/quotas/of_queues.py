@@ -30,6 +30,7 @@ class OfQueues(Amounts):
 
     format = "kueue"
     caps = False
+    by_reclaim = ""  # how that can be changed
 
     def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
         raw, every = given.queues.raw, teams.every and (teams.by == TEAM or not teams.names)
@@ -48,7 +49,9 @@ class OfQueues(Amounts):
         untouched = {name for name in self.teams.servers.resources if name not in self.teams.resources}
         weights, queues, names = {**self.teams.servers.team_weights}, self.given.queues, self.teams.names
         options: dict[str, Any] = {"caps": self.caps, "weights": weights, "untouched": untouched}
-        return Changes(queues, names, rows if self.caps else (), kept=self.given.work.cohorts_with_larger, **options)
+        if self.given.reclaim:
+            options |= {"reclaim": True, "kept": self.given.work.cohorts_with_larger}
+        return Changes(queues, names, rows if self.caps else (), **options)
 
     def objects_after(self, rows: Sequence[Quota]) -> dict[tuple[str, str], Mapping[str, Any]]:
         """The objects that change, as they are then, by kind and name."""
@@ -167,14 +170,19 @@ class OfQueues(Amounts):
         if queues.unreached:
             named = first_of(queues.unreached)
             notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
+        if queues.without_reclaim and not self.given.reclaim:
+            what = "what is lent to others comes back only as their jobs end, by reclaimWithinCohort of Never"
+            notes.append(f"{what}: {first_of(queues.without_reclaim)}{self.by_reclaim}")
         return notes
 
 
 class Settings(OfQueues):
-    """Nominal quotas stay, borrowing limits are those of the owners, and what is owed comes back.
+    """Nominal quotas stay, borrowing limits are those of the owners, and what is owed may be made to come back.
 
     None of this depends on who asks for what now.
     """
+
+    by_reclaim = "; --reclaim lets these preempt who borrows from them, and --replay says what that costs"
 
     def _rows(self) -> tuple[list[Quota], list[str]]:
         """What each queue may use by the limits of its owners, and what it is owed."""
@@ -296,11 +304,6 @@ class LentNow(OfQueues):
         if self._spare:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(self._spare)}")
         notes += [*self._of_objects(), *(f"{why}: {first_of(names)}" for why, names in self._free.items())]
-        if waiting := self.given.queues.without_reclaim:
-            notes.append(
-                "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only as "
-                f"their jobs end: {first_of(waiting)}"
-            )
         if self._empty_flavors:
             named = first_of(self._empty_flavors)
             notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")

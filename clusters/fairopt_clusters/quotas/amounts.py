@@ -131,9 +131,9 @@ class Amounts:
         """The quotas with their text, which contains the notes as comments."""
         rows, notes = self._rows()
         stopped, never = self._too_large(rows)
-        what = "started whole or not at all, and too large for the new quotas of their teams"
-        large = [f"{what}: {first_of(stopped)}"] * bool(stopped)
-        large += [f"{what}, as for all that there was before: {first_of(never)}"] * bool(never)
+        what = "started whole or not at all, and too large"
+        large = [f"{what} for the new quotas of their teams: {first_of(stopped)}"] * bool(stopped)
+        large += [f"{what} with or without this: {first_of(never)}"] * bool(never)
         notes = [*self.teams.whole.notes, *large, *notes]
         idle = self._idle(rows) if self.is_cap else []
         first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)

@@ -49,7 +49,7 @@ _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
 RECLAIM, _ANY = "reclaimWithinCohort", "Any"  # who borrows what a queue is owed gives it back, of any priority
-_PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
+_PARTS = ("nodes.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "cohorts.json")
 _PATCHES = "A patch that is refused ends the script: the object is another than was read. Read the cluster again."
 _FIX = "rename it, or name the teams to write (--team)"
 

@@ -205,7 +205,7 @@ class Settings(OfQueues):
         if not teams.servers.n_users:
             return [], []
         gives = work.settled(self._changed(()).after)
-        out, short = list[Expected](), list[str]()
+        out, short = list[Expected](), dict[str, tuple[float, Expected]]()  # with the share of what there is
         most = teams.servers.per_server_demands.max(axis=1)
         for i, name in enumerate(teams.servers.resources):
             if name not in teams.resources:
@@ -218,13 +218,16 @@ class Settings(OfQueues):
                 one = Expected(team, name, teams.unit[name], owed, held, asks, gives.get(team, {}).get(name, 0.0), fair)
                 out.append(one)
                 if fair - one.gives > float(most[teams.members[t], i].max(initial=0.0)) * ABOVE:
-                    words = described(name, "", one.unit)
-                    waits = work.waiting_in(team)
-                    why = f", as {waits[0]} starts whole or not at all" if waits else ""
-                    short.append(f"{team} gets {one.gives:,.6g} of {fair:,.6g} {words} that are fair{why}")
+                    share = fair / float(teams.servers.total_capacities[i])
+                    short[team] = max(short.get(team, (0.0, one)), (share, one), key=lambda of: of[0])
+        told = [
+            f"{team} gets {one.gives:,.6g} of {one.fair:,.6g} {described(one.resource, '', one.unit)} that are fair"
+            + "".join(f", as {gang} starts whole or not at all" for gang in work.gangs_in(team)[:1])
+            for team, (_, one) in short.items()
+        ]
         notes = [
             "by Kueue: what its fair sharing, which its Configuration has to turn on, gives if no job ends",
-            *[f"Kueue does not reach what is fair now: {first_of(short)}"] * bool(short),
+            *[f"Kueue does not reach what is fair now: {first_of(told)}"] * bool(told),
         ]
         if any(RECLAIM in words for words in self._changed(()).words):
             what = "who borrows is preempted where its owner comes back: without checkpoints that work is done again"

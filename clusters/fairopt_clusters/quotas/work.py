@@ -74,9 +74,10 @@ class Work:
         gangs = [one for one in self.inside.waits if least_of(one) > 1]
         return {one.name: f"{one.name} of {one.queue} {'; '.join(why)}" for one, why in never_start(tree, gangs)}
 
-    def waiting_in(self, queue: str) -> list[str]:
-        """What waits in a queue, the largest first."""
-        mine = [one for one in (self.inside.waits if self.inside else ()) if one.queue == queue]
+    def gangs_in(self, queue: str) -> list[str]:
+        """What waits in a queue and starts several pods together, the largest first."""
+        waits = self.inside.waits if self.inside else ()
+        mine = [one for one in waits if one.queue == queue and least_of(one) > 1]
         return [one.name for one in sorted(mine, key=lambda one: -sum(one.uses.values()))]
 
     @cached_property

@@ -221,7 +221,7 @@ def test_queues_that_no_local_queue_leads_to_are_named(run, tmp_path):
     queues["items"].append(queue("new", "0", "0"))
     (tmp_path / "kube" / "clusterqueues.json").write_text(json.dumps(queues))
     words = " ".join(run("kube", "-p", "most-tasks", "--format", "kueue").stderr.split())
-    assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new" in words
+    assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new note: " in words
 
 
 def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run, tmp_path):

@@ -6,7 +6,7 @@ what was used of what was asked for and there, without what was begun anew after
 not have at the time of what they asked for within their quarter; each with workloads that go on where they were, and
 that begin anew (``anew``). ``longer`` is the part of the workloads that wait longer to run first than with the settings
 as they are. Settings are written by ``fc.quotas`` from the workloads of a day: each of the first week, and the first of
-the next three; by default, and with ``reclaim``. They have to be the same each time, so that a run each day and one each
+the next three; by default, and with ``reclaim``. They have to be the same each time, so that a run each day and one a
 week are the same course. Caps are written each week anew, for the first seeds.
 
 Run: python benchmarks/quota_weeks.py [--seeds 20]

@@ -461,13 +461,8 @@ def may_use(found: KueueObjects, of_owners: bool = False) -> list[Quota]:
 
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
-    if not of_owners:  # without the annotations that hold them
-        found = KueueObjects(
-            cluster_queues={k: one.model_copy(update={"metadata": {}}) for k, one in found.cluster_queues.items()},
-            cohorts={k: one.model_copy(update={"metadata": {}}) for k, one in found.cohorts.items()},
-        )
     out = list[Quota]()
-    for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items():
+    for name, branch in Cohorts(found, lambda amount, resource: float(amount), not of_owners).queues.items():
         for (flavor, resource), nominal in branch.nominal.items():
             owed = quota_of(name, resource, flavor, Fraction(nominal))
             most = quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))

@@ -153,6 +153,19 @@ class _WithQuotas(Object):
         """Its quotas, each after its flavor."""
         return ((flavor.name, one) for group in self.groups for flavor in group.flavors for one in flavor.resources)
 
+    def amounts(self, number: Callable[..., float], in_force: bool = False) -> list[dict[tuple[str, str], float]]:
+        """Its nominal quotas, lending limits and borrowing limits by flavor and resource, as ``number`` has them.
+
+        Borrowing limits are those of its owners, or those ``in_force``.
+        """
+        out = [dict[tuple[str, str], float]() for _ in range(3)]
+        for flavor, one in self.quotas():
+            borrowing = one.borrowingLimit if in_force else self.borrowing(flavor, one)
+            for made, amount in zip(out, (one.nominalQuota, one.lendingLimit, borrowing), strict=True):
+                if amount is not None:
+                    made[flavor, one.name] = number(amount, one.name)
+        return out
+
     def covers(self, resource: str) -> bool:
         """Whether it has quotas of a resource."""
         return any(resource in group.covered for group in self.groups)

@@ -178,10 +178,8 @@ class Changes:
                 made = _reclaiming(made)
             pairs.append(({**of.raw[name]}, made if caps else _weighted(made, weights.get(name))))
         if larger := {kept[name]: None for name in teams if reclaim and name in kept and name in of.without_reclaim}:
-            self.notes.append(
-                f"reclaimWithinCohort stays Never where that could stop what must borrow again and again: "
-                f"{first_of(larger)}"
-            )
+            what = "reclaimWithinCohort stays Never, since these are larger than what their queue owns"
+            self.notes.append(f"{what}, and would be stopped whenever others take theirs back: {first_of(larger)}")
         for name, cohort in of.cohorts.items() if not caps else ():
             pairs.append(({**cohort}, _weighted(copy.deepcopy({**cohort}), weights.get(name))))
         for name in sorted(weights.keys() - of.raw.keys() - of.cohorts.keys()) if not caps else ():

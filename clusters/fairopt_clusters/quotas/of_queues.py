@@ -62,8 +62,9 @@ class OfQueues(Amounts):
         made = super().quotas(source)
         changes = self._changed(made.rows)
         to_do = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
-        first = (*made.first, to_do)
-        made = replace(made, first=first, notes=(*first, *made.notes[len(made.first) :]))
+        first = (*made.first, to_do, *changes.notes)
+        rest = [note for note in made.notes[len(made.first) :] if note not in changes.notes]
+        made = replace(made, first=first, notes=(*first, *rest))
         script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
         return replace(made, changed=tuple(changes.words), _script=script)
 

@@ -95,7 +95,7 @@ class Work:
                 continue
             owns = any(node.nominal.get(cell) for part in parts_of(one) for way in part.ways for cell in way)
             alone = {node.name: Node(node.name, node.nominal, rules=node.rules, is_queue=True)}
-            if owns and not could_start(alone, one):
+            if owns and not could_start(alone, one) and could_start(nodes, one):  # else it never runs
                 for other in nodes.values():
                     if not other.children and other.root is node.root:
                         out.setdefault(other.name, f"{one.name} in {node.name}")

@@ -134,8 +134,8 @@ def missing(node: Node, incoming: Workload) -> tuple[bool, list[str]]:
             could |= all(amount <= node.potential(cell) for cell, amount in least.items())
             for cell, amount in least.items():
                 if amount > (free := max(0, node.available(cell))):
-                    most = float(min(node.potential(cell), 1e60))
-                    known = f"of which {float(free):,.6g} are free and" if free < most else "and"
+                    free, most = float(free), float(min(node.potential(cell), 1e60))
+                    known = f"of which {free:,.6g} are free and" if free < most else "and"
                     out[f"asks for {float(amount):,.6g} {named(cell)}, {known} {node.name} may have {most:,.6g}"] = None
         before |= least if len(part.ways) == 1 else {}
         ever &= could

@@ -122,12 +122,17 @@ def test_a_gang_larger_than_its_quota_could_start_and_still_can(tmp_path):
     assert quotas.changed == () and limits(after(quotas, document)) == [None, None]
     gives = {one.team: (one.owed, one.asked, one.gives, one.fair) for one in quotas.expected}
     assert gives == {"a": (8, 16, 16, pytest.approx(8)), "b": (8, 16, 0, pytest.approx(8))}
-    assert "reclaimWithinCohort stays Never where that could stop what must borrow again and again: a/job in a" in str(
-        quotas.notes
-    )
+    assert quotas.first[0] == "nothing to do: no setting changes"
+    assert "reclaimWithinCohort stays Never" in quotas.first[1] and quotas.first[1].endswith(": a/job in a")
     assert "Kueue does not reach what is fair now: b gets 0 of 8" in str(quotas.notes)
     caps = made(document, tmp_path, caps=True)
     assert caps.notes[0] == f"these limits idle now what could be used: 16 of 16 {GPU}"
+
+
+def test_what_can_never_start_keeps_nobody_from_taking_back_what_they_own(tmp_path):
+    """17 GPUs of 16; beside it 12, of which a owns 8, can start."""
+    assert len(made(cluster(job("a", 17, 1)), tmp_path, reclaim=True).changed) == 2
+    assert made(cluster(job("a", 17, 1), job("a", 12, 1, "two")), tmp_path, reclaim=True).changed == ()
 
 
 def test_caps_are_never_written_where_nobody_waits(tmp_path):
@@ -256,7 +261,7 @@ def test_entitlements_are_what_each_gets_if_all_ask_for_all():
 
 
 def test_a_table_of_workloads_is_replayed_with_both_settings(tmp_path):
-    (tmp_path / "now.json").write_text(json.dumps(cluster(job("a", 16, 1), owned=(4, 4), gpus=8)))
+    (tmp_path / "now.json").write_text(json.dumps(cluster(job("a", 8, 1), owned=(4, 4), gpus=8)))
     rows = [
         "user,arrival,duration,tasks,nvidia.com/gpu",
         "a,0,36000,4,1",

@@ -48,6 +48,7 @@ LENT = "fairopt/lent"
 _FINISHED = ("Finished", "True")  # type and status of a condition
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Lent = dict[str, dict[str, dict[str, Any]]]
+_Cells = dict[tuple[str, str], float]
 
 
 def lent_of(metadata: Mapping[str, Any]) -> Lent:
@@ -153,12 +154,12 @@ class _WithQuotas(Object):
         """Its quotas, each after its flavor."""
         return ((flavor.name, one) for group in self.groups for flavor in group.flavors for one in flavor.resources)
 
-    def amounts(self, number: Callable[..., float], in_force: bool = False) -> list[dict[tuple[str, str], float]]:
+    def amounts(self, number: Callable[..., float], in_force: bool = False) -> tuple[_Cells, _Cells, _Cells]:
         """Its nominal quotas, lending limits and borrowing limits by flavor and resource, as ``number`` has them.
 
         Borrowing limits are those of its owners, or those ``in_force``.
         """
-        out = [dict[tuple[str, str], float]() for _ in range(3)]
+        out = _Cells(), _Cells(), _Cells()
         for flavor, one in self.quotas():
             borrowing = one.borrowingLimit if in_force else self.borrowing(flavor, one)
             for made, amount in zip(out, (one.nominalQuota, one.lendingLimit, borrowing), strict=True):

@@ -22,9 +22,9 @@ import numpy as np
 from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, checked, quantity
 from fairopt.runtime import first_of
-from fairopt_clusters.quotas.namespaces import pods_where
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team
+from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.documents import documents_of
 from fairopt_clusters.read.kubernetes.cohorts import Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
@@ -139,10 +139,10 @@ def read_queues(source: Any) -> InputQueues:
     )
 
 
-def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
+def left_out(work: Work, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
     """What servers beside those counted, where no pod of a queue may run, have left of what runs there, by name."""
     others: dict[str, dict[str, Fraction]] = {name: {**has} for name, has in queues.has.items() if name not in counted}
-    for pod in pods_where(source, lambda item: part(item, "spec").get("nodeName") in others) if others else ():
+    for pod in work.pods_where(lambda item: part(item, "spec").get("nodeName") in others) if others else ():
         for resource, amount in pod.spec.request.items() if pod.runs_on in others else ():
             has = others[str(pod.runs_on)]
             has[resource] = max(has.get(resource, Fraction(0)) - amount, Fraction(0))

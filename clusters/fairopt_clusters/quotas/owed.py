@@ -148,7 +148,7 @@ def quotas(
     limits, cluster = limits_of(objects if present is None else present)
     known = resource_quotas_of(objects if present is None else present)
     servers, of_teams = instance.individual().servers, label == TEAM
-    work = Work.of(objects) if of_input.raw and objects is not None else Work()
+    work = Work.of(objects)
     given = Input(
         of_input,
         api_version,
@@ -157,9 +157,9 @@ def quotas(
         cluster,
         gangs=read_gangs(objects, users, work.inside.waits if work.inside else ()) if of_teams else (),
         work=work,
-        fixed=read_fixed(objects),
-        left_out=left_out(objects, of_input, servers),
-        local_queues=local_queues_of(objects, users, instance.teams.names) if of_teams and not of_input.raw else {},
+        fixed=read_fixed(work),
+        left_out=left_out(work, of_input, servers),
+        local_queues=local_queues_of(work, users, instance.teams.names) if of_teams and not of_input.raw else {},
         reclaim=reclaim,
     )
     made = _Source(answer, full_demand, caps, label, teams, wanted, given, integral, Clock(time_limit))

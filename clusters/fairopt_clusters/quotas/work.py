@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.kueue import COMMAND
+from fairopt_clusters.read.kubernetes.objects import Pod, read_pods
 from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.schedulers.cohorts import Node, nodes_of
@@ -33,16 +34,26 @@ _FILES = [f"{kind}.json" for kind in _KINDS]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The objects of an input with ClusterQueues, and what is in these."""
+    """The objects of Kubernetes of an input, with their places, and what is in its ClusterQueues."""
 
     objects: Sequence[tuple[Raw, str]] = ()
-    inside: InQueues | None = None
 
     @classmethod
     def of(cls, source: Any) -> Work:
-        """That of an input of `fairopt.read`."""
-        objects = cls.objects_of(source)
-        return cls(objects, submitted_in({"kind": "List", "items": [one for one, _ in objects]}, ""))
+        """That of an input of `fairopt.read`, which may be None."""
+        return cls(cls.objects_of(source))
+
+    @cached_property
+    def inside(self) -> InQueues | None:
+        """What runs and waits in the ClusterQueues, None without any."""
+        items = [one for one, _ in self.objects]
+        of_kueue = any(one.get("kind") == "ClusterQueue" for one in items)
+        return submitted_in({"kind": "List", "items": items}, "") if of_kueue else None
+
+    def pods_where(self, wanted: Callable[[Raw], bool]) -> list[Pod]:
+        """The pods that are ``wanted`` as given, before they are read."""
+        mine = [one for one, _ in self.objects if one.get("kind") == "Pod" and wanted(one)]
+        return read_pods({"kind": "PodList", "items": mine}, "the pods")
 
     @staticmethod
     def objects_of(source: Any) -> list[tuple[Raw, str]]:

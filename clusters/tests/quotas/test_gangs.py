@@ -91,6 +91,12 @@ def test_a_workload_that_its_quota_can_never_admit_is_named_with_what_it_needs()
     assert notes(cluster(workload("x", "train", (2, 8, {})), *many("y", 32))) == []
 
 
+def test_a_table_of_quotas_by_type_of_server_names_it_too():
+    document = cluster(workload("x", "train", (4, 8, {})), *many("y", 32))
+    amounts = f"asks for 32 cpu, and x may have 16; asks for 32 {GPU}, and x may have 16"
+    assert notes(document, target="csv") == [f"{WHAT}x/train of x {amounts}"]
+
+
 def test_the_guarantee_that_it_needs_makes_room():
     document = cluster(workload("x", "train", (3, 8, {})), *many("y", 32))
     assert len(notes(document)) == 1

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +27,7 @@ from fairopt.runtime import first_of
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team
 from fairopt_clusters.quotas.work import Work
-from fairopt_clusters.read.documents import documents_of
+from fairopt_clusters.read.documents import DASH, documents_of, objects_of
 from fairopt_clusters.read.kubernetes.cohorts import Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     COMMAND,
@@ -37,10 +39,9 @@ from fairopt_clusters.read.kubernetes.kueue import (
     Lent,
     lent_of,
     own_limit,
-    read_cluster_queues,
     read_kueue,
 )
-from fairopt_clusters.read.kubernetes.objects import Node, listed, part, read_nodes
+from fairopt_clusters.read.kubernetes.objects import listed, part, read_nodes
 from fairopt_clusters.read.kubernetes.queues import Queues, Servers
 
 Raw = Mapping[str, Any]
@@ -107,19 +108,24 @@ class InputQueues:
 def read_queues(source: Any) -> InputQueues:
     """The ClusterQueues of an input (None: none), and the servers of their flavors where the input has nodes.
 
-    A flavor without an object is one of all servers, as for the reader of instances.
+    A flavor without an object is one of all servers, as for the reader of instances. Other inputs have none.
     """
-    raw = {} if source is None else read_cluster_queues(source)
+    raw, cohorts = dict[str, Raw](), dict[str, Raw]()
+    if source is None or not (isinstance(source, Mapping) or os.fspath(source) == DASH or Path(source).exists()):
+        return InputQueues()
+    given = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
+    of_kubernetes = [(one, name) for one, name in given if "items" in one or "kind" in one]
+    documents = [(objects_of([(one, "")], name), name) for one, name in of_kubernetes]
+    for document, name in documents:
+        for kind, item, place in listed(document, name, ("ClusterQueue", "Cohort"), COMMAND, mixed=True):
+            if kind == "Cohort":
+                cohorts[checked(Cohort, item, name, place).name] = item
+            else:
+                raw[checked(ClusterQueue, item, name, place).name] = {"kind": kind, **item}
     if not raw:
         return InputQueues()
-    nodes: dict[str, Node] = {}
-    cohorts: dict[str, Raw] = {}
-    documents = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
     kueue = read_kueue(documents, mixed=True)
-    for document, name in documents:
-        for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
-            cohorts[checked(Cohort, item, name, place).name] = item
-        nodes |= {node.name: node for node in read_nodes(document, name, mixed=True)}
+    nodes = {node.name: node for one in documents for node in read_nodes(*one, mixed=True)}
     if not nodes:
         return InputQueues(raw, {}, cohorts)
     named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}

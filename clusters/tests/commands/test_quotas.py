@@ -218,7 +218,7 @@ def test_new_queues_have_local_queues_in_the_namespaces_of_their_jobs(run, tmp_p
 def test_queues_that_no_local_queue_leads_to_are_named(run, tmp_path):
     with_kueue(tmp_path / "kube")
     queues = json.loads((tmp_path / "kube" / "clusterqueues.json").read_text())
-    queues["items"].append(queue("new", "0", "0"))
+    queues["items"].append({"kind": "ClusterQueue", **queue("new", "0", "0")})
     (tmp_path / "kube" / "clusterqueues.json").write_text(json.dumps(queues))
     words = " ".join(run("kube", "-p", "most-tasks", "--format", "kueue").stderr.split())
     assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new note: " in words

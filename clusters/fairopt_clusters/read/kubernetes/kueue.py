@@ -1,4 +1,4 @@
-"""Models of the objects of Kueue, ``kueue.x-k8s.io`` v1beta1 and v1beta2, and the ClusterQueues of an input as given.
+"""Models of the objects of Kueue, ``kueue.x-k8s.io`` v1beta1 and v1beta2.
 
 In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.cohortName``; the parent of a Cohort was
 ``spec.parent`` in v1alpha1, and is ``spec.parentName``. Either is read in any version.
@@ -9,20 +9,17 @@ In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.co
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Part, checked, quantity, shown
+from fairopt.io import Part, quantity, shown
 from fairopt_clusters.read.amounts import Name, Quantity
-from fairopt_clusters.read.documents import DASH, documents_of
 from fairopt_clusters.read.kubernetes.objects import (
     Condition,
     InNamespace,
@@ -31,7 +28,6 @@ from fairopt_clusters.read.kubernetes.objects import (
     PodSpec,
     as_mapping,
     at,
-    listed,
     part,
     read_objects,
 )
@@ -410,25 +406,3 @@ class KueueObjects:
 def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:
     """The objects in outputs of kubectl; ``mixed`` leaves out objects of other kinds and of other API groups."""
     return KueueObjects(*read_objects(documents, _MODELS, COMMAND, mixed, GROUP).values())
-
-
-# -- as given -------------------------------------------------------------------------------------------------
-
-
-def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
-    """The ClusterQueues of an input as given, by name, in the API version in which they are; of other inputs none.
-
-    Examples
-    --------
-    >>> queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "research"}}
-    >>> read_cluster_queues({"kind": "List", "items": [queue]})["research"]["apiVersion"]
-    'kueue.x-k8s.io/v1beta2'
-    """
-    out = dict[str, dict[str, Any]]()
-    if not isinstance(source, Mapping) and os.fspath(source) != DASH and not Path(source).exists():
-        return out
-    for data, name in documents_of(source, ["clusterqueues.json"], f"expected the output of {COMMAND}"):
-        if "items" in data or data.get("kind") == "ClusterQueue":
-            for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
-                out[checked(ClusterQueue, item, name, place).name] = {"kind": "ClusterQueue", **item}
-    return out

@@ -1,7 +1,8 @@
 """Clusters with Kueue beside linear programs: flavors, cohorts in two levels, limits, running, waiting and idle queues.
 
-Each cluster is written as kubectl prints it, read by ``fo.read`` and shared by the rule of Kueue (``-p kueue``) and by
-the default policy. The programs (`kueue_cluster` in `clusters/tests`) start from what was drawn. Limits of a moment are
+Of half of them all cohorts own quotas, in two or three flavors. Each cluster is written as kubectl prints it, read by
+``fo.read`` and shared by the rule of Kueue (``-p kueue``) and by the default policy. The programs (`kueue_cluster` and
+`kueue_default` in `clusters/tests`) start from what was drawn. Limits of a moment are
 written, applied to the dump and read back, then settings by what is owed: nominal quotas stay, the instance and so its
 answer are the same, limits are the owners' again, the second run changes nothing, and by limits of a moment no flavor's
 queues use more than pods outside Kueue leave. What queues hold is what Kueue admitted, though pods may not be there.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import fairopt_clusters as fc
 from common import arguments, show
 from fairopt_clusters.read.documents import data_of_text
 from kueue_cluster import Answer, Drawn, drawn, objects
+from kueue_default import DefaultAnswer
 
 import fairopt as fo
 from fairopt.cli.commands import named
@@ -44,10 +47,10 @@ def read(items: list[Object]) -> fo.Instance | None:
             raise
 
 
-def drawn_with_pods(seed: int) -> tuple[Drawn, list[Object]]:
+def drawn_with_pods(seed: int, owning: bool = False, most: int = 6) -> tuple[Drawn, list[Object]]:
     """A cluster, and its objects; the next with pods that Kueue may admit."""
     while True:
-        cluster = drawn(seed)
+        cluster = drawn(seed, owning, most)
         items = objects(cluster)
         if any(q.kinds for q in cluster.queues) and read(items) is not None:
             return cluster, items
@@ -56,11 +59,22 @@ def drawn_with_pods(seed: int) -> tuple[Drawn, list[Object]]:
 
 def apart(answer: fo.Allocation, cluster: Drawn) -> float:
     """The largest difference of a queue's dominant share from the program's, relative to the largest share."""
-    of_user = answer.tasks * fo.DominantShare().per_task(answer.instance)
-    members, right = answer.instance.teams.names, Answer(cluster).of_queues()
-    largest = max([*right.values(), 1e-12])
+    right = Answer(cluster).of_queues()
+    return _distance(answer, right, answer.tasks * fo.DominantShare().per_task(answer.instance))
+
+
+def apart_by_default(answer: fo.Allocation, cluster: Drawn) -> float:
+    """The largest difference of a queue's tasks from those of the default policy's programs, relative to the most."""
+    right = dict.fromkeys((q.name for q in cluster.queues), 0.0)
+    for (queue, _), tasks in DefaultAnswer(cluster).tasks().items():
+        right[queue] += float(tasks)
+    return _distance(answer, right, answer.tasks)
+
+
+def _distance(answer: fo.Allocation, right: Mapping[str, float], of_user: Any) -> float:
+    members, largest = answer.instance.teams.names, max([*right.values(), 1e-12])
     return max(
-        [abs(float(of_user[members.get(q, [])].sum()) - share) / largest for q, share in right.items()], default=0.0
+        [abs(float(of_user[members.get(q, [])].sum()) - amount) / largest for q, amount in right.items()], default=0.0
     )
 
 
@@ -70,10 +84,12 @@ def verified(answer: fo.Allocation) -> bool:
         return fo.verify(answer.save(Path(folder) / "answer.json")).ok
 
 
-def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn) -> list[str]:
-    """What is wrong after settings, and limits of a moment, were written, applied and read back."""
+def faults_of_quotas(
+    answer: fo.Allocation, items: list[Object], cluster: Drawn, kinds: Sequence[bool] = (True, False)
+) -> list[str]:
+    """What is wrong after limits of a moment, and settings, were written, applied and read back."""
     out, given = list[str](), {"kind": "List", "items": items}
-    for caps in (True, False):
+    for caps in kinds:
         made = fc.quotas(answer, "kueue", queues=given, integral="rounded", caps=caps)
         applied = after(items, made.text())
         written = {one["metadata"]["name"]: one for one in applied if one["kind"] == "ClusterQueue"}
@@ -120,12 +136,12 @@ def _faults_of_caps(made: fc.quotas.Quotas, answer: fo.Allocation, cluster: Draw
     return out
 
 
-def main() -> None:
-    options = arguments(__doc__, clusters=300)
+def beside(clusters: int, owning: bool) -> dict[str, Any]:
+    """What differs from the programs, is not proved, or is wrong with quotas, of some clusters."""
     begun, worst, limited = time.perf_counter(), 0.0, 0
     differ, refused, unproved, wrong = list[tuple[int, float]](), list[int](), list[int](), list[tuple[int, str]]()
-    for seed in range(options.clusters):
-        cluster, items = drawn_with_pods(seed)
+    for seed in range(clusters):
+        cluster, items = drawn_with_pods(seed, owning)
         instance = read(items)
         assert instance is not None
         limited += bool(instance.limits)
@@ -135,17 +151,22 @@ def main() -> None:
             except fo.errors.NotCertified:
                 refused.append(seed)
                 continue
-            if policy:
-                distance = apart(answer, cluster)
-                worst = max(worst, distance)
-                differ += [(seed, distance)] if distance > NEAR else []
+            distance = (apart if policy else apart_by_default)(answer, cluster)
+            worst = max(worst, distance)
+            differ += [(seed, distance)] if distance > NEAR else []
             unproved += [] if verified(answer) else [seed]
             wrong += [(seed, fault) for fault in faults_of_quotas(answer, items, cluster)]
     print(f"differ: {differ}; not certified: {refused}; not proved: {unproved}; quotas: {wrong}")
-    row = {"clusters": options.clusters, "with limits": limited, "largest distance": worst, "differ": len(differ)}
-    row |= {"not certified": len(refused), "not proved": len(unproved), "faults of quotas": len(wrong)}
-    row |= {"seconds": round(time.perf_counter() - begun)}
-    show("Clusters with Kueue beside linear programs", [row], "kueue")
+    row = {"cohorts with quotas": "all" if owning else "some", "clusters": clusters, "with limits": limited}
+    row |= {"largest distance": worst, "differ": len(differ), "not certified": len(refused)}
+    row |= {"not proved": len(unproved), "faults of quotas": len(wrong)}
+    return row | {"seconds": round(time.perf_counter() - begun)}
+
+
+def main() -> None:
+    options = arguments(__doc__, clusters=300)
+    rows = [beside(options.clusters, owning) for owning in (False, True)]
+    show("Clusters with Kueue beside linear programs", rows, "kueue")
 
 
 if __name__ == "__main__":

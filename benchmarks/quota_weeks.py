@@ -1,12 +1,13 @@
-"""Twelve weeks of a cluster with Kueue: with its settings as they are, with those that are written, and with caps.
+"""Twelve weeks of a cluster with Kueue: with its settings as they are, with those that are written, and others.
 
 192 GPUs on servers of 8, four queues that own a quarter each; which of them are busy is drawn anew each week. Workloads
 arrive over the week and start whole; with gangs they are of up to six servers, which is what a queue owns. ``used`` is
 what was used of what was asked for and there, without what was begun anew after preemption; ``short`` what queues did
 not have at the time of what they asked for within their quarter; each with workloads that go on where they were, and
-that begin anew (``anew``). Settings are written by ``fc.quotas`` from the workloads of a day: each of the first week,
-and the first of the next three. They have to be the same each time, so that a run each day and one each week are the
-same course. Caps are written each week anew, for the first seeds.
+that begin anew (``anew``). ``longer`` is the part of the workloads that wait longer to run first than with the settings
+as they are. Settings are written by ``fc.quotas`` from the workloads of a day: each of the first week, and the first of
+the next three; by default, and with ``reclaim``. They have to be the same each time, so that a run each day and one a
+week are the same course. Caps are written each week anew, for the first seeds.
 
 Run: python benchmarks/quota_weeks.py [--seeds 20]
 """
@@ -82,7 +83,9 @@ def asked(work: list[Timed], begins: float) -> list[Object]:
     return out
 
 
-def written(objects: list[Object], work: list[Timed], caps: bool) -> list[tuple[float, QueueTree]]:
+def written(
+    objects: list[Object], work: list[Timed], caps: bool = False, reclaim: bool = False
+) -> list[tuple[float, QueueTree]]:
     """The queues by the caps that are written each week, or by the settings, which no later day changes."""
     trees = list[tuple[float, QueueTree]]()
     days = [week * WEEK for week in range(WEEKS)] if caps else [*(k * DAY for k in range(7)), WEEK, 2 * WEEK, 3 * WEEK]
@@ -93,7 +96,7 @@ def written(objects: list[Object], work: list[Timed], caps: bool) -> list[tuple[
         nodes = [one for one in objects if one["kind"] == "Node"]
         queues = [*(one for one in objects if one["kind"] != "Node"), *jobs]
         read = fc.read_kubernetes(listed(nodes), listed([]), kueue=listed(queues))
-        made = fc.quotas(fo.HDRF().allocate(read), "kueue", queues=now, caps=caps)
+        made = fc.quotas(fo.HDRF().allocate(read), "kueue", queues=now, caps=caps, reclaim=reclaim)
         if trees and not caps:
             assert not made.changed, made.changed
         if made.changed or not trees:
@@ -111,42 +114,54 @@ def listed(items: list[Object]) -> Object:
     return {"kind": "List", "items": items}
 
 
-def numbers(course: Course, anew: Course) -> dict[str, float]:
+def numbers(course: Course, anew: Course) -> dict[str, Any]:
     """What is compared."""
-    waits = [wait for one in course.queues.values() for wait in one.waits]
+    waits, again = (np.concatenate([of.waits for of in one.queues.values()]) / HOUR for one in (course, anew))
     return {
         "used": course.used,
         "short": course.short,
-        "wait": float(np.mean(waits)) / HOUR,
+        "wait": float(waits.mean()),
+        "95%": float(np.quantile(waits, 0.95)),
         "preempted": course.total("preempted"),
         "used anew": anew.used,
         "short anew": anew.short,
-        "busy anew": anew.total("used") / anew.usable,
+        "wait anew": float(again.mean()),
+        "95% anew": float(np.quantile(again, 0.95)),
+        "waits": (waits, again),
     }
+
+
+def compared(one: dict[str, Any], first: dict[str, Any]) -> dict[str, float]:
+    """What is used of what the scheduler uses with its settings as they are, and how many workloads wait longer."""
+    of = {"of as they are": one["used"] / first["used"], "of as they are, anew": one["used anew"] / first["used anew"]}
+    for name, mine, others in zip(("longer", "longer anew"), one["waits"], first["waits"], strict=True):
+        of[name] = float(np.mean(mine > others + 0.01))
+    return of
 
 
 def main() -> None:
     options = arguments(__doc__, seeds=20)
     begun, rows = time.process_time(), list[dict[str, Any]]()
     for gangs in (False, True):
-        found: dict[str, list[dict[str, float]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         for seed in range(options.seeds):
             work, objects = workloads(seed, gangs), cluster("Never")
             alone = Work.of({"kind": "List", "items": objects}).tree()
             assert alone is not None
-            settings = {"as they are": [(0.0, alone)], "written": written(objects, work, False)}
+            settings = {"as they are": [(0.0, alone)], "written": written(objects, work)}
+            settings["with reclaim"] = written(objects, work, reclaim=True)
             if seed < CAPPED:
-                settings["caps"] = written(objects, work, True)
+                settings["caps"] = written(objects, work, caps=True)
             owed = entitlements(alone)
             for name, trees in settings.items():
                 both = [course_of(trees, work, WEEKS * WEEK, entitled=owed, resumes=one) for one in (True, False)]
                 found.setdefault(name, []).append(numbers(both[0], both[1]))
-        first = found["as they are"]
         for name, of in found.items():
+            beside = [compared(one, first) for one, first in zip(of, found["as they are"], strict=False)]
+            each = [one | more for one, more in zip(of, beside, strict=True)]
             row: dict[str, Any] = {"gangs": gangs, "settings": name, "seeds": len(of)}
-            row |= {key: round(float(np.mean([one[key] for one in of])), 4) for key in of[0]}
-            ratios = [one["used"] / other["used"] for one, other in zip(of, first, strict=False)]
-            rows.append(row | {"least of as they are": round(min(ratios), 4), "mean": round(float(np.mean(ratios)), 4)})
+            row |= {key: round(float(np.mean([one[key] for one in each])), 4) for key in each[0] if key != "waits"}
+            rows.append(row | {"least of as they are": round(min(one["of as they are"] for one in each), 4)})
     show("Twelve weeks of Kueue", rows, "quota_weeks")
     print(f"{time.process_time() - begun:.0f} s")
 

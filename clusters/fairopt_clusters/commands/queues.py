@@ -59,7 +59,7 @@ The exit code is 4 if it would not.
 \b
 [bold]Examples[/]
   fairopt queues queues.yaml --scheduler kai --capacity gpu=64
-  fairopt queues now/ --scheduler kueue --submit job.yaml
+  fairopt queues now/ --submit job.yaml
   fairopt queues queues.yaml --scheduler yunikorn --capacity cpu=400 --json"""
 
 
@@ -118,8 +118,9 @@ def _asked(
 def queues(
     file: Annotated[Path, typer.Argument(help="Queues of the scheduler, in its own format.", show_default=False)],
     scheduler: Annotated[
-        str, typer.Option(help="Whose arithmetic: " + ", ".join(SCHEDULERS) + ".", show_default=False)
-    ],
+        str | None,
+        typer.Option(help="Whose arithmetic: " + ", ".join(SCHEDULERS) + ". Default: that of the file's queues."),
+    ] = None,
     capacity: Annotated[
         list[str] | None, typer.Option(help="What there is, such as gpu=64; repeatable.", metavar="NAME=AMOUNT")
     ] = None,
@@ -129,9 +130,13 @@ def queues(
     as_json: AsJson = False,
 ) -> None:
     """Show what a scheduler gives its queues."""
-    if scheduler not in SCHEDULERS:
+    if scheduler is not None and scheduler not in SCHEDULERS:
         raise InvalidBlock(f"--scheduler {scheduler!r} is not known; {nearest(scheduler, SCHEDULERS)}")
-    (tree, objects), mechanism = tree_and_objects(file), SCHEDULERS[scheduler]
+    tree, objects = tree_and_objects(file)
+    if (name := scheduler or tree.scheduler.lower()) not in SCHEDULERS:
+        known = f"give the --scheduler whose arithmetic you ask for: {', '.join(SCHEDULERS)}"
+        raise InvalidBlock(f"{file} holds queues of {tree.scheduler}, whose arithmetic fairopt does not have; {known}")
+    mechanism = SCHEDULERS[name]
     there = dict(labelled_number("--capacity", one, "resource", "gpu=64") for one in capacity or ())
     tree = replace(tree, capacity={**tree.capacity, **there})
     found, notes = _Found(), list[str]()

@@ -65,8 +65,9 @@ what is free, at every moment.
 
 \b
 [bold]Kueue[/]: the ClusterQueues and Cohorts of INPUT. Nominal quotas stay, weights are those of the input or of
---weight, each queue takes back what it is owed, and nothing limits borrowing but what its owners
-wrote. The table says what Kueue then gives by its own rule, beside what is fair now. Without any, new
+--weight, and nothing limits borrowing but what its owners wrote. The table says what Kueue then gives
+by its own rule, beside what is fair now. With --reclaim each queue takes back what it owns from who
+borrows it: what is preempted loses its work, unless it has checkpoints. Without any ClusterQueues, new
 ones in one cohort, with what teams are owed as nominal quotas.
   fairopt quotas now/ --format kueue
   fairopt quotas now/ --format kueue --out queues.sh
@@ -95,7 +96,7 @@ asked for would have been used, what was missing of what each team is owed, wait
 snapshots as INPUT is one, or give a .csv as for fairopt simulate, whose users are the queues.
 
 \b
-  fairopt quotas now/ --format kueue --replay weeks/
+  fairopt quotas now/ --format kueue --reclaim --replay weeks/
 
 Pods that start together or not at all, as in Kueue: where some could start before, and could not with these quotas, \
 nothing is written, and the exit code is 5; --anyway writes it.
@@ -153,6 +154,9 @@ def quotas(
     ] = False,
     caps: Annotated[
         bool, typer.Option("--caps", help="Limits of this moment: what is fair now, for those who ask now.")
+    ] = False,
+    reclaim: Annotated[
+        bool, typer.Option("--reclaim", help="Let ClusterQueues preempt who borrows what they own.")
     ] = False,
     replay: Annotated[
         Path | None,
@@ -212,6 +216,7 @@ def quotas(
             time_limit=clock.left,
             users=source.options.get("users"),
             caps=caps,
+            reclaim=reclaim,
             full_demand=full,
         )
     changes = made.diff(known[0] if known is not None else []) if diff else None

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,17 @@ from numpy.typing import NDArray
 from fairopt.runtime import Float, first_of, visible
 from fairopt_clusters.quotas.changes import changes_of
 from fairopt_clusters.quotas.cluster_queues import InputQueues, new_queues
-from fairopt_clusters.quotas.gangs import Gang
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.quota import Quota, same_unit, step_of, steps_in_words, to_csv
-from fairopt_clusters.quotas.team_quotas import ABOVE, RELATIVE, QuotaChanges, Quotas, QuotaSource, described
+from fairopt_clusters.quotas.team_quotas import RELATIVE, QuotaChanges, Quotas, QuotaSource
 from fairopt_clusters.quotas.teams import Counted, Teams, idled, limits_in_all, of_all, once
 from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.kubernetes.objects import PodSpec
+from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.read.slurm.devices import is_slice
+from fairopt_clusters.schedulers.start import lacking
 
-MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
 COHORT = "all"  # of new ClusterQueues
 Places = Mapping[str, NDArray[np.bool_]]  # the servers of each flavor
@@ -41,11 +40,12 @@ class Input:
     resource_quotas: Sequence[Mapping[str, Any]] | None = None
     limits: Sequence[Quota] | None = None  # of accounts of Slurm
     cluster: str = ""  # of Slurm
-    gangs: Sequence[Gang] = ()
+    gangs: Sequence[Workload] = ()
     work: Work = field(default_factory=Work)  # in ClusterQueues
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
     left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
     local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)  # by team
+    reclaim: bool = False  # whether ClusterQueues of the input are to take back what they own
 
 
 class Amounts:
@@ -131,9 +131,9 @@ class Amounts:
         """The quotas with their text, which contains the notes as comments."""
         rows, notes = self._rows()
         stopped, never = self._too_large(rows)
-        what = "started whole or not at all, and too large for the new quotas of their teams"
-        large = [f"{what}: {first_of(stopped)}"] * bool(stopped)
-        large += [f"{what}, as for all that there was before: {first_of(never)}"] * bool(never)
+        what = "started whole or not at all, and too large"
+        large = [f"{what} for the new quotas of their teams: {first_of(stopped)}"] * bool(stopped)
+        large += [f"{what} with or without this: {first_of(never)}"] * bool(never)
         notes = [*self.teams.whole.notes, *large, *notes]
         idle = self._idle(rows) if self.is_cap else []
         first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
@@ -226,35 +226,28 @@ class Amounts:
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
 
-    def _could_start(self, gang: Gang) -> bool:
-        """Whether a gang could start before: within the limits that there are, on servers that are empty."""
-        there = {name: {"": amount} for name, amount in self.teams.there(None).items()}
-        limits = dict[str, dict[str, float]]()
-        for one in self._limits_now or ():
-            if one.team == gang.team and not one.flavor and (name := matching(one.resource, there)):
-                limits[name] = {"": same_unit(one, self.teams.unit.get(name, ""))}
-        return not any(_shortfall(gang, of, self.teams.unit) for of in (there, limits))
-
     @property
     def _limits_now(self) -> Sequence[Quota] | None:
         """The limits that there are, None if that is not known."""
         return None
 
     def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
-        """Gangs that wait and that the quotas of their teams can never admit, with what they need.
+        """Gangs that wait and that the quotas of their teams, of all flavors together, can never admit, and why.
 
-        Those that could start before, and the others.
+        Those that could start before, within the limits that there are, on servers that are empty; and the others.
         """
-        of_team: dict[str, dict[str, dict[str, float]]] = {}
-        in_all = {(row.team, row.resource) for row in rows if not row.flavor}
-        for row in rows:
-            if not row.flavor or (row.team, row.resource) not in in_all:
-                of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
-                of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
-        units = {row.resource: row.unit for row in rows}
-        short = [(gang, _shortfall(gang, of_team.get(gang.team, {}), units)) for gang in self.given.gangs]
-        could = {text: self._could_start(gang) for gang, text in short if text}
-        return [text for text in could if could[text]], [text for text in could if not could[text]]
+        there, limits, most = self.teams.there(None), dict[str, dict[str, float]](), dict[str, dict[str, float]]()
+        for one in self._limits_now or ():
+            if not one.flavor and (name := matching(one.resource, there)):
+                limits.setdefault(one.team, {})[name] = same_unit(one, self.teams.unit[name])
+        for (team, resource), amount in limits_in_all(rows).items():
+            most.setdefault(team, {})[resource] = amount
+        out = list[str](), list[str]()
+        for gang in self.given.gangs:
+            if why := lacking(gang, most.get(gang.queue, {})):
+                before = not any(lacking(gang, of) for of in (there, limits.get(gang.queue, {})))
+                out[not before].append(f"{gang.name} of {gang.queue} {'; '.join(why)}")
+        return out
 
 
 class NewQueues(Amounts):
@@ -330,38 +323,3 @@ def rounded_within(
 
 def _whole(value: float) -> int:
     return int(np.floor(value * (1 + RELATIVE) + NEAR))
-
-
-def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: Mapping[str, str]) -> str:
-    """What a gang needs that the quotas of its team, by resource and flavor, do not have; empty if they have it.
-
-    Kueue takes all pods of a part from one flavor. Quotas by type of server are added up.
-    """
-    needs = {name: units for given, units in gang.units.items() if (name := matching(given, quotas)) and units > 0}
-    lacks = {name: units for name, units in needs.items() if units > sum(quotas[name].values()) * ABOVE}
-    groups: dict[tuple[str, ...], dict[str, Mapping[str, float]]] = {}  # of resources with the same flavors
-    for name in needs if gang.barred and not lacks else ():
-        groups.setdefault(tuple(quotas[name]), {})[name] = quotas[name]
-    for flavors, of_group in groups.items():
-        able = [[flavor for flavor in flavors if flavor not in barred] for barred in gang.barred]
-        if not any(_admits(gang, choice, of_group) for choice in islice(product(*able), MOST_CHOICES)):
-            short = {name for name, of in of_group.items() if needs[name] > max(of.values()) * ABOVE}
-            lacks |= {name: needs[name] for name in of_group if name in short or not short}
-    if not lacks:
-        return ""
-    parts = []
-    for name, units in lacks.items():
-        given = {flavor: amount for flavor, amount in quotas[name].items() if amount > 0}
-        there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in given.items()]
-        parts.append(f"{units:,.6g} {described(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
-    return f"{gang.name} of {gang.team} needs {' and '.join(parts)}"
-
-
-def _admits(gang: Gang, flavors: Sequence[str], quotas: Mapping[str, Mapping[str, float]]) -> bool:
-    """Whether quotas admit a gang with a flavor for each part."""
-    used: dict[tuple[str, str], float] = {}
-    for part, flavor in zip(gang.parts, flavors, strict=True):
-        for given, units in part.items():
-            if (name := matching(given, quotas)) is not None:
-                used[name, flavor] = used.get((name, flavor), 0.0) + units
-    return all(units <= quotas[name].get(flavor, 0.0) * ABOVE for (name, flavor), units in used.items() if units > 0)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -22,10 +24,10 @@ import numpy as np
 from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, checked, quantity
 from fairopt.runtime import first_of
-from fairopt_clusters.quotas.namespaces import pods_where
 from fairopt_clusters.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt_clusters.quotas.quota import Quota, by_team
-from fairopt_clusters.read.documents import documents_of
+from fairopt_clusters.quotas.work import Work
+from fairopt_clusters.read.documents import DASH, documents_of, objects_of
 from fairopt_clusters.read.kubernetes.cohorts import Cohorts
 from fairopt_clusters.read.kubernetes.kueue import (
     COMMAND,
@@ -37,10 +39,9 @@ from fairopt_clusters.read.kubernetes.kueue import (
     Lent,
     lent_of,
     own_limit,
-    read_cluster_queues,
     read_kueue,
 )
-from fairopt_clusters.read.kubernetes.objects import Node, listed, part, read_nodes
+from fairopt_clusters.read.kubernetes.objects import listed, part, read_nodes
 from fairopt_clusters.read.kubernetes.queues import Queues, Servers
 
 Raw = Mapping[str, Any]
@@ -49,7 +50,7 @@ _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
 RECLAIM, _ANY = "reclaimWithinCohort", "Any"  # who borrows what a queue is owed gives it back, of any priority
-_PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
+_PARTS = ("nodes.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "cohorts.json")
 _PATCHES = "A patch that is refused ends the script: the object is another than was read. Read the cluster again."
 _FIX = "rename it, or name the teams to write (--team)"
 
@@ -107,19 +108,24 @@ class InputQueues:
 def read_queues(source: Any) -> InputQueues:
     """The ClusterQueues of an input (None: none), and the servers of their flavors where the input has nodes.
 
-    A flavor without an object is one of all servers, as for the reader of instances.
+    A flavor without an object is one of all servers, as for the reader of instances. Other inputs have none.
     """
-    raw = {} if source is None else read_cluster_queues(source)
+    raw, cohorts = dict[str, Raw](), dict[str, Raw]()
+    if source is None or not (isinstance(source, Mapping) or os.fspath(source) == DASH or Path(source).exists()):
+        return InputQueues()
+    given = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
+    of_kubernetes = [(one, name) for one, name in given if "items" in one or "kind" in one]
+    documents = [(objects_of([(one, "")], name), name) for one, name in of_kubernetes]
+    for document, name in documents:
+        for kind, item, place in listed(document, name, ("ClusterQueue", "Cohort"), COMMAND, mixed=True):
+            if kind == "Cohort":
+                cohorts[checked(Cohort, item, name, place).name] = item
+            else:
+                raw[checked(ClusterQueue, item, name, place).name] = {"kind": kind, **item}
     if not raw:
         return InputQueues()
-    nodes: dict[str, Node] = {}
-    cohorts: dict[str, Raw] = {}
-    documents = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
     kueue = read_kueue(documents, mixed=True)
-    for document, name in documents:
-        for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
-            cohorts[checked(Cohort, item, name, place).name] = item
-        nodes |= {node.name: node for node in read_nodes(document, name, mixed=True)}
+    nodes = {node.name: node for one in documents for node in read_nodes(*one, mixed=True)}
     if not nodes:
         return InputQueues(raw, {}, cohorts)
     named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
@@ -139,10 +145,10 @@ def read_queues(source: Any) -> InputQueues:
     )
 
 
-def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
+def left_out(work: Work, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
     """What servers beside those counted, where no pod of a queue may run, have left of what runs there, by name."""
     others: dict[str, dict[str, Fraction]] = {name: {**has} for name, has in queues.has.items() if name not in counted}
-    for pod in pods_where(source, lambda item: part(item, "spec").get("nodeName") in others) if others else ():
+    for pod in work.pods_where(lambda item: part(item, "spec").get("nodeName") in others) if others else ():
         for resource, amount in pod.spec.request.items() if pod.runs_on in others else ():
             has = others[str(pod.runs_on)]
             has[resource] = max(has.get(resource, Fraction(0)) - amount, Fraction(0))
@@ -152,10 +158,10 @@ def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict
 class Changes:
     """The ClusterQueues and Cohorts of an input that get other settings, and notes.
 
-    By default limits on borrowing become those of the owners again, who borrows gives it back (`_ANY`), and ``weights``
-    are those of queues and cohorts, by name. With ``caps`` ``rows`` are limits of a moment, and nothing else changes:
-    limits without a row are those of the owners. Only queues that are ``teams`` change, and of them no limits of
-    resources that are ``untouched``, and no preemption of those that are ``kept``, which say why.
+    By default limits on borrowing become those of the owners again, and ``weights`` are those of queues and cohorts, by
+    name. To ``reclaim``, who borrows gives it back (`_ANY`), but not to those that are ``kept``, which say why. With
+    ``caps`` ``rows`` are limits of a moment, and nothing else changes: limits without a row are those of the owners.
+    Only queues that are ``teams`` change, and of them no limits of resources that are ``untouched``.
     """
 
     def __init__(
@@ -167,20 +173,19 @@ class Changes:
         caps: bool = False,
         weights: Mapping[str, float] = MappingProxyType({}),
         untouched: Collection[str] = (),
+        reclaim: bool = False,
         kept: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.version, self.notes = _version(of.raw, None), list[str]()
         given, pairs = by_team(rows), list[tuple[dict[str, Any], dict[str, Any]]]()
         for name in teams:
             made = _limited(name, of.raw[name], given.get(name, ()), self.notes, untouched)
-            if not caps and name not in kept:
+            if reclaim and name not in kept:
                 made = _reclaiming(made)
             pairs.append(({**of.raw[name]}, made if caps else _weighted(made, weights.get(name))))
-        if larger := {kept[name]: None for name in teams if name in of.without_reclaim and name in kept and not caps}:
-            self.notes.append(
-                f"reclaimWithinCohort stays Never where that could stop what must borrow again and again: "
-                f"{first_of(larger)}; try Any with --replay"
-            )
+        if larger := {kept[name]: None for name in teams if reclaim and name in kept and name in of.without_reclaim}:
+            what = "reclaimWithinCohort stays Never, since these are larger than what their queue owns"
+            self.notes.append(f"{what}, and would be stopped whenever others take theirs back: {first_of(larger)}")
         for name, cohort in of.cohorts.items() if not caps else ():
             pairs.append(({**cohort}, _weighted(copy.deepcopy({**cohort}), weights.get(name))))
         for name in sorted(weights.keys() - of.raw.keys() - of.cohorts.keys()) if not caps else ():
@@ -460,13 +465,8 @@ def may_use(found: KueueObjects, of_owners: bool = False) -> list[Quota]:
 
     ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
     """
-    if not of_owners:  # without the annotations that hold them
-        found = KueueObjects(
-            cluster_queues={k: one.model_copy(update={"metadata": {}}) for k, one in found.cluster_queues.items()},
-            cohorts={k: one.model_copy(update={"metadata": {}}) for k, one in found.cohorts.items()},
-        )
     out = list[Quota]()
-    for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items():
+    for name, branch in Cohorts(found, lambda amount, resource: float(amount), not of_owners).queues.items():
         for (flavor, resource), nominal in branch.nominal.items():
             owed = quota_of(name, resource, flavor, Fraction(nominal))
             most = quota_of(name, resource, flavor, Fraction(branch.potential((flavor, resource))))

@@ -3,87 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairopt.io import Notes
-from fairopt_clusters.quotas.objects import quota_of
-from fairopt_clusters.read.documents import documents_of, objects_of
-from fairopt_clusters.read.kubernetes.additions import Additions
-from fairopt_clusters.read.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
-from fairopt_clusters.read.kubernetes.manifests import expanded, with_manifests
+from fairopt_clusters.read.documents import documents_of
+from fairopt_clusters.read.queues.tree import Workload
+from fairopt_clusters.schedulers.cohorts import resource_of
+from fairopt_clusters.schedulers.start import least_of, least_use
 
-_FILES = (
-    *("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "namespaces.json"),
-    "jobs.json",
-)
 _SEVERAL = re.compile(r"\bnode=(?!1\b)")  # of a request of Slurm
 
 
-@dataclass(frozen=True)
-class Gang:
-    """What starts whole: its team, its name, and units by resource of each part, which has one flavor.
+def read_gangs(source: Any, users: str | None = None, waits: Sequence[Workload] = ()) -> list[Workload]:
+    """The gangs that wait in an input of `fairopt.read`, in the teams that ``users`` makes; empty if it has none.
 
-    ``barred`` are the flavors of each part where its pods may not run.
+    Those of Kueue are among what ``waits`` in its queues. Each has what it needs at the least, by resource.
     """
-
-    team: str
-    name: str
-    parts: tuple[Mapping[str, float], ...]
-    barred: tuple[frozenset[str], ...] = field(default=())
-
-    @property
-    def units(self) -> dict[str, float]:
-        """Units of all parts together."""
-        return {name: sum(part.get(name, 0.0) for part in self.parts) for part in self.parts for name in part}
-
-
-def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
-    """The gangs that wait in an input of `fairopt.read`, with the teams that ``users`` makes; empty if it has none."""
-    documents = documents_of(source, _FILES, f"expected the output of {COMMAND}, or of squeue --json")
+    documents = documents_of(source, ("jobs.json",), "expected the output of squeue --json")
     jobs = [(document, name) for document, name in documents if isinstance(document.get("jobs"), list)]
-    lists = [(document, name) for document, name in documents if isinstance(document.get("items"), list)]
-    out = list[Gang]()
-    if lists and users in (None, "queue", "namespace"):
-        objects_read = read_kueue(lists, mixed=True)
-        for document, name in lists:
-            objects = expanded(objects_of([(document, "")], name), name)
-            objects_read = with_manifests(objects_read, objects, name, Notes(), Additions(objects, name))
-        out += _of_kueue(objects_read, users)
+    out = [*_of_kueue(waits, users == "namespace")] if users in (None, "queue", "namespace") else []
     for document, name in jobs:
         out += _of_slurm(document["jobs"], name, users or "account")
     return out
 
 
-def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
-    """The Workloads of several pods that Kueue has not admitted."""
-    labels = {name: flavor.node_labels for name, flavor in found.flavors.items()}
-    for one in found.workloads.values():
-        local = found.local_queues.get(f"{one.namespace}/{one.queue}")
-        queue = local.cluster_queue if local is not None else ""
-        waits = one.active and not one.finished and not one.other_cluster and not one.admitted
-        if not waits or queue not in found.cluster_queues or found.stop(queue, local) or not one.together:
-            continue
-        if found.excludes(queue, one.namespace):
-            continue
-        parts, barred = list[dict[str, float]](), list[frozenset[str]]()
-        for of in one.pod_sets:
-            spec = of.template.spec
-            needs = {name: amount * of.least for name, amount in spec.request.items()}
-            parts.append({name: quota_of("", name, "", amount).amount for name, amount in needs.items()})
-            selected = spec.nodeSelector
-            barred.append(
-                frozenset(
-                    flavor
-                    for flavor, of in labels.items()
-                    if any(of.get(key, value) != value for key, value in selected.items())
-                )
-            )
-        yield Gang(one.namespace if users == "namespace" else queue, one.name, tuple(parts), tuple(barred))
+def _of_kueue(waits: Iterable[Workload], by_namespace: bool) -> Iterator[Workload]:
+    """The workloads of several pods that Kueue has not admitted."""
+    for one in waits:
+        if least_of(one) > 1:
+            uses = dict[str, float]()
+            for cell, amount in least_use(one).items():
+                uses[resource_of(cell)] = uses.get(resource_of(cell), 0.0) + amount
+            yield Workload(one.name.partition("/")[0] if by_namespace else one.queue, uses, name=one.name)
 
 
-def _of_slurm(entries: Iterable[Any], document: str, users: str) -> Iterator[Gang]:
+def _of_slurm(entries: Iterable[Any], document: str, users: str) -> Iterator[Workload]:
     """The jobs on several servers that wait."""
     from fairopt_clusters.read.slurm.objects import read_jobs  # models of pydantic, which other inputs do not need
 
@@ -91,7 +46,7 @@ def _of_slurm(entries: Iterable[Any], document: str, users: str) -> Iterator[Gan
     for name, job, _ in read_jobs(several, document, Notes()):
         if not job.runs and job.servers > 1:
             units = {**job.plain, **job.generic.total}
-            yield Gang(job.owner(users), name, ({key: float(one * job.servers) for key, one in units.items()},))
+            yield Workload(job.owner(users), {key: float(one * job.servers) for key, one in units.items()}, name=name)
 
 
 def _on_several(entry: Mapping[str, Any]) -> bool:

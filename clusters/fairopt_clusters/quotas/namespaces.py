@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from fairopt_clusters.read.documents import documents_of
+from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.kubernetes.kueue import LOCAL_QUEUE
-from fairopt_clusters.read.kubernetes.objects import MIRROR, OF_SERVERS, Pod, PodSpec, as_mapping, part, read_pods
+from fairopt_clusters.read.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, as_mapping, part
 from fairopt_clusters.read.kubernetes.unread import queue_named
 
-_EXPECTED = "expected the output of kubectl get pods -A -o json"
 
-
-def pods_where(source: Any, wanted: Callable[[Mapping[str, Any]], bool]) -> Iterator[Pod]:
-    """The pods of an input of `fairopt.read` that are ``wanted`` as given, before they are read."""
-    for document, name in documents_of(source, ["pods.json"], _EXPECTED):
-        items = document.get("items")
-        mine = [one for one in items if isinstance(one, Mapping) and wanted(one)] if isinstance(items, list) else []
-        yield from read_pods({"kind": document.get("kind"), "items": mine}, name, mixed=True)
-
-
-def read_fixed(source: Any) -> dict[str, list[PodSpec]]:
-    """The pods of an input of `fairopt.read` that belong to servers, by namespace; none of other inputs."""
+def read_fixed(work: Work) -> dict[str, list[PodSpec]]:
+    """The pods of an input that belong to servers, by namespace."""
     out: dict[str, list[PodSpec]] = {}
-    for pod in pods_where(source, _may_be_fixed):
+    for pod in work.pods_where(_may_be_fixed):
         if pod.belongs_to_server and not pod.finished:
             out.setdefault(pod.namespace, []).append(pod.spec)
     return out
@@ -37,7 +27,7 @@ def _may_be_fixed(item: Mapping[str, Any]) -> bool:
     return MIRROR in (metadata.get("annotations") or ()) or any(kind in OF_SERVERS for kind in kinds)
 
 
-def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> dict[str, dict[tuple[str, str], str]]:
+def local_queues_of(work: Work, users: str | None, teams: Collection[str]) -> dict[str, dict[tuple[str, str], str]]:
     """The LocalQueues of teams that ``users`` makes of an input, by namespace and name, with their ClusterQueues.
 
     They are those that tasks of the team name, else one called as the team. A LocalQueue that is not in the input has
@@ -45,22 +35,20 @@ def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> d
     """
     by_team: dict[str, dict[str, set[str]]] = {}  # names by team and namespace
     there, label = dict[tuple[str, str], str](), (users or "").partition("label:")[2]
-    files = ["pods.json", "workloads.json", "localqueues.json"]
-    for document, _ in documents_of(source, files, _EXPECTED):
-        for item in document["items"] if isinstance(document.get("items"), list) else ():
-            metadata, given = (part(item, "metadata"), part(item, "spec")) if isinstance(item, Mapping) else ({}, {})
-            space, labels = metadata.get("namespace"), part(metadata, "labels")
-            if "clusterQueue" in given:
-                there[str(space), str(metadata.get("name"))] = str(given["clusterQueue"])
-            if not isinstance(space, str) or "clusterQueue" in given:
-                continue
-            named = {LOCAL_QUEUE: str(given["queueName"])} if given.get("queueName") else {}
-            named |= queue_named({**part(metadata, "annotations"), **labels})
-            queue = next(iter(named.values()), space)
-            names = [str(labels.get(label, ""))] if label else [space] if users == "namespace" else [queue]
-            names += [f"{space}/{queue}", space] if users in (None, "queue") else []
-            if team := next((name for name in names if name in teams), None):
-                by_team.setdefault(team, {}).setdefault(space, set()).update({named.get(LOCAL_QUEUE, "")} - {""})
+    for item, _ in work.objects:
+        metadata, given = part(item, "metadata"), part(item, "spec")
+        space, labels = metadata.get("namespace"), part(metadata, "labels")
+        if "clusterQueue" in given:
+            there[str(space), str(metadata.get("name"))] = str(given["clusterQueue"])
+        if not isinstance(space, str) or "clusterQueue" in given:
+            continue
+        named = {LOCAL_QUEUE: str(given["queueName"])} if given.get("queueName") else {}
+        named |= queue_named({**part(metadata, "annotations"), **labels})
+        queue = next(iter(named.values()), space)
+        names = [str(labels.get(label, ""))] if label else [space] if users == "namespace" else [queue]
+        names += [f"{space}/{queue}", space] if users in (None, "queue") else []
+        if team := next((name for name in names if name in teams), None):
+            by_team.setdefault(team, {}).setdefault(space, set()).update({named.get(LOCAL_QUEUE, "")} - {""})
     return {
         team: {
             (space, name): there.get((space, name), "")

@@ -16,7 +16,6 @@ from fairopt.runtime import first_of, visible
 from fairopt_clusters.quotas.amounts import Amounts, Cell, Input, Places, capacity_of
 from fairopt_clusters.quotas.bounded import TEAM
 from fairopt_clusters.quotas.cluster_queues import RECLAIM, Changes
-from fairopt_clusters.quotas.gangs import Gang
 from fairopt_clusters.quotas.gpu_types import GpuTypes
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit
@@ -31,6 +30,7 @@ class OfQueues(Amounts):
 
     format = "kueue"
     caps = False
+    by_reclaim = ""  # how that can be changed
 
     def __init__(self, teams: Teams, given: Input, now: Teams | None = None) -> None:
         raw, every = given.queues.raw, teams.every and (teams.by == TEAM or not teams.names)
@@ -49,7 +49,9 @@ class OfQueues(Amounts):
         untouched = {name for name in self.teams.servers.resources if name not in self.teams.resources}
         weights, queues, names = {**self.teams.servers.team_weights}, self.given.queues, self.teams.names
         options: dict[str, Any] = {"caps": self.caps, "weights": weights, "untouched": untouched}
-        return Changes(queues, names, rows if self.caps else (), kept=self.given.work.cohorts_with_larger, **options)
+        if self.given.reclaim:
+            options |= {"reclaim": True, "kept": self.given.work.cohorts_with_larger}
+        return Changes(queues, names, rows if self.caps else (), **options)
 
     def objects_after(self, rows: Sequence[Quota]) -> dict[tuple[str, str], Mapping[str, Any]]:
         """The objects that change, as they are then, by kind and name."""
@@ -60,20 +62,16 @@ class OfQueues(Amounts):
         made = super().quotas(source)
         changes = self._changed(made.rows)
         to_do = f"to do: {first_of(changes.words)}" if changes.words else "nothing to do: no setting changes"
-        first = (*made.first, to_do)
-        made = replace(made, first=first, notes=(*first, *made.notes[len(made.first) :]))
+        first = (*made.first, to_do, *changes.notes)
+        rest = [note for note in made.notes[len(made.first) :] if note not in changes.notes]
+        made = replace(made, first=first, notes=(*first, *rest))
         script = changes.script(["Quotas by fairopt", *map(visible, made.notes)])
         return replace(made, changed=tuple(changes.words), _script=script)
 
-    def _could_start(self, gang: Gang) -> bool:
-        return gang.name in self.given.work.could_start()
-
     def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
-        stopped, never = super()._too_large(rows)
-        after = self.given.work.could_start(self._changed(rows).after)
-        more = [one for one in self.given.work.could_start() if one not in after]
-        named = [name for name in more if not any(text.startswith(f"{name} ") for text in stopped)]
-        return [*stopped, *named], never
+        """Gangs that Kueue could admit before, and not with what is written; and those that it never could."""
+        before, after = self.given.work.too_large(), self.given.work.too_large(self._changed(rows).after)
+        return [after[name] for name in after if name not in before], [*before.values()]
 
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
         changes = self._changed(rows)
@@ -173,14 +171,19 @@ class OfQueues(Amounts):
         if queues.unreached:
             named = first_of(queues.unreached)
             notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
+        if queues.without_reclaim and not self.given.reclaim:
+            what = "what is lent to others comes back only as their jobs end, by reclaimWithinCohort of Never"
+            notes.append(f"{what}: {first_of(queues.without_reclaim)}{self.by_reclaim}")
         return notes
 
 
 class Settings(OfQueues):
-    """Nominal quotas stay, borrowing limits are those of the owners, and what is owed comes back.
+    """Nominal quotas stay, borrowing limits are those of the owners, and what is owed may be made to come back.
 
     None of this depends on who asks for what now.
     """
+
+    by_reclaim = "; --reclaim lets these preempt who borrows from them, and --replay says what that costs"
 
     def _rows(self) -> tuple[list[Quota], list[str]]:
         """What each queue may use by the limits of its owners, and what it is owed."""
@@ -203,7 +206,7 @@ class Settings(OfQueues):
         if not teams.servers.n_users:
             return [], []
         gives = work.settled(self._changed(()).after)
-        out, short = list[Expected](), list[str]()
+        out, short = list[Expected](), dict[str, tuple[float, Expected]]()  # with the share of what there is
         most = teams.servers.per_server_demands.max(axis=1)
         for i, name in enumerate(teams.servers.resources):
             if name not in teams.resources:
@@ -216,13 +219,16 @@ class Settings(OfQueues):
                 one = Expected(team, name, teams.unit[name], owed, held, asks, gives.get(team, {}).get(name, 0.0), fair)
                 out.append(one)
                 if fair - one.gives > float(most[teams.members[t], i].max(initial=0.0)) * ABOVE:
-                    words = described(name, "", one.unit)
-                    waits = work.waiting_in(team)
-                    why = f", as {waits[0]} starts whole or not at all" if waits else ""
-                    short.append(f"{team} gets {one.gives:,.6g} of {fair:,.6g} {words} that are fair{why}")
+                    share = fair / float(teams.servers.total_capacities[i])
+                    short[team] = max(short.get(team, (0.0, one)), (share, one), key=lambda of: of[0])
+        told = [
+            f"{team} gets {one.gives:,.6g} of {one.fair:,.6g} {described(one.resource, '', one.unit)} that are fair"
+            + "".join(f", as {gang} starts whole or not at all" for gang in work.gangs_in(team)[:1])
+            for team, (_, one) in short.items()
+        ]
         notes = [
             "by Kueue: what its fair sharing, which its Configuration has to turn on, gives if no job ends",
-            *[f"Kueue does not reach what is fair now: {first_of(short)}"] * bool(short),
+            *[f"Kueue does not reach what is fair now: {first_of(told)}"] * bool(told),
         ]
         if any(RECLAIM in words for words in self._changed(()).words):
             what = "who borrows is preempted where its owner comes back: without checkpoints that work is done again"
@@ -274,11 +280,6 @@ class LentNow(OfQueues):
             self._spare.append(f"{sum(out.values()) - sum(amounts.values()):,.6g} {described(resource, '', one.unit)}")
         return out, room
 
-    def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
-        """Gangs that are never admitted, also by the limits of owners where there is none of a moment."""
-        written = {row.key for row in rows}
-        return super()._too_large([*rows, *(one for key, one in self.given.queues.owed.items() if key not in written)])
-
     @cached_property
     def _spare(self) -> list[str]:
         """What is lent though nobody uses it, in words."""
@@ -307,11 +308,6 @@ class LentNow(OfQueues):
         if self._spare:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(self._spare)}")
         notes += [*self._of_objects(), *(f"{why}: {first_of(names)}" for why, names in self._free.items())]
-        if waiting := self.given.queues.without_reclaim:
-            notes.append(
-                "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only as "
-                f"their jobs end: {first_of(waiting)}"
-            )
         if self._empty_flavors:
             named = first_of(self._empty_flavors)
             notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")

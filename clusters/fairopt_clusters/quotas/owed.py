@@ -53,14 +53,15 @@ def quotas(
     users: str | None = None,
     source: Any = None,
     caps: bool = False,
+    reclaim: bool = False,
     full_demand: Instance | None = None,
 ) -> Quotas:
     """Quotas of teams: what they are owed of each resource, and of each type of server.
 
     By default they do not depend on who asks for what now, but for Slurm: they are what whole tasks use if everybody
     has more work than fits, and for ClusterQueues of the input (``queues``) their nominal quotas, with settings by
-    which each takes these back and borrows what is free. With ``caps`` they are what whole tasks of this answer use,
-    as limits of a moment; the first note then says what they leave idle though tasks wait.
+    which each borrows what is free and, with ``reclaim``, takes back what it owns. With ``caps`` they are what whole
+    tasks of this answer use, as limits of a moment; the first note then says what they leave idle though tasks wait.
 
     For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond them, what is left over is added in
     proportion, and there is no quota of what a team's tasks do not request.
@@ -81,7 +82,7 @@ def quotas(
         Those with quotas. Default: all.
     queues : path-like, dict or "-", optional
         The input of `fairopt.read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues and Cohorts keep all
-        but weights, ``reclaimWithinCohort`` of ``Never``, and limits that ``caps`` wrote; for ``kubernetes``, its
+        but weights and limits that ``caps`` wrote, and with ``reclaim`` ``Never``; for ``kubernetes``, its
         ResourceQuotas their names and all but these amounts; for ``slurm``, its associations name the cluster, and
         limits that stay. Without any each team gets a new one.
         Notes name the gangs in it, of Slurm too, that the quotas can never admit.
@@ -100,6 +101,9 @@ def quotas(
         The input, if ``queues`` are elsewhere.
     caps : bool, default False
         Limits of a moment: what this answer uses.
+    reclaim : bool, default False
+        Whether ClusterQueues of the input preempt who borrows what they own, with ``reclaimWithinCohort`` of ``Any`` in
+        place of ``Never``. What is preempted loses what it has done, unless it goes on from a checkpoint.
     full_demand : Instance, optional
         The same cluster at full demand, as ``fo.read(path, full_demand=True)`` has it, with teams that have no tasks
         now. Default: the answer's, without task limits.
@@ -134,6 +138,9 @@ def quotas(
     _checked_format(format)
     if api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
+    if reclaim and (caps or format != "kueue"):
+        other = "caps=True" if caps else f"the format {format!r}"
+        raise InvalidBlock(f"reclaim=True changes settings of ClusterQueues, and {other} writes none; leave one out")
     label = _label(by, instance.teams)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     of_input = queues if isinstance(queues, InputQueues) else read_queues(queues)
@@ -141,17 +148,19 @@ def quotas(
     limits, cluster = limits_of(objects if present is None else present)
     known = resource_quotas_of(objects if present is None else present)
     servers, of_teams = instance.individual().servers, label == TEAM
+    work = Work.of(objects)
     given = Input(
         of_input,
         api_version,
         known,
         limits,
         cluster,
-        gangs=tuple(read_gangs(objects, users)) if of_teams else (),
-        work=Work.of(objects) if of_input.raw and objects is not None else Work(),
-        fixed=read_fixed(objects),
-        left_out=left_out(objects, of_input, servers),
-        local_queues=local_queues_of(objects, users, instance.teams.names) if of_teams and not of_input.raw else {},
+        gangs=read_gangs(objects, users, work.inside.waits if work.inside else ()) if of_teams else (),
+        work=work,
+        fixed=read_fixed(work),
+        left_out=left_out(work, of_input, servers),
+        local_queues=local_queues_of(work, users, instance.teams.names) if of_teams and not of_input.raw else {},
+        reclaim=reclaim,
     )
     made = _Source(answer, full_demand, caps, label, teams, wanted, given, integral, Clock(time_limit))
     return made.quotas(format)

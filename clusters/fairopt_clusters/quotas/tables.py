@@ -128,6 +128,7 @@ def described_quotas(
         "target": quotas.format,
         "quotas": [asdict(row) for row in quotas.rows],
         "notes": list(quotas.notes),
+        "stopped": list(quotas.stopped),
         "text": quotas.text(),
     }
     if quotas.expected:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fairopt_clusters.read.documents import documents_of, objects_of
 from fairopt_clusters.read.kubernetes.kueue import COMMAND
+from fairopt_clusters.read.kubernetes.objects import Pod, read_pods
 from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
-from fairopt_clusters.schedulers.cohorts import Node, exact, exactly, nodes_of
+from fairopt_clusters.schedulers.cohorts import Node, nodes_of
 from fairopt_clusters.schedulers.course import Timed, settled
 from fairopt_clusters.schedulers.start import could_start, least_of, parts_of
+from fairopt_clusters.schedulers.whole import never_start
 
 Raw = Mapping[str, Any]
 _KINDS = (
@@ -32,16 +34,26 @@ _FILES = [f"{kind}.json" for kind in _KINDS]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The objects of an input with ClusterQueues, and what is in these."""
+    """The objects of Kubernetes of an input, with their places, and what is in its ClusterQueues."""
 
     objects: Sequence[tuple[Raw, str]] = ()
-    inside: InQueues | None = None
 
     @classmethod
     def of(cls, source: Any) -> Work:
-        """That of an input of `fairopt.read`."""
-        objects = cls.objects_of(source)
-        return cls(objects, submitted_in({"kind": "List", "items": [one for one, _ in objects]}, ""))
+        """That of an input of `fairopt.read`, which may be None."""
+        return cls(cls.objects_of(source))
+
+    @cached_property
+    def inside(self) -> InQueues | None:
+        """What runs and waits in the ClusterQueues, None without any."""
+        items = [one for one, _ in self.objects]
+        of_kueue = any(one.get("kind") == "ClusterQueue" for one in items)
+        return submitted_in({"kind": "List", "items": items}, "") if of_kueue else None
+
+    def pods_where(self, wanted: Callable[[Raw], bool]) -> list[Pod]:
+        """The pods that are ``wanted`` as given, before they are read."""
+        mine = [one for one, _ in self.objects if one.get("kind") == "Pod" and wanted(one)]
+        return read_pods({"kind": "PodList", "items": mine}, "the pods")
 
     @staticmethod
     def objects_of(source: Any) -> list[tuple[Raw, str]]:
@@ -65,17 +77,18 @@ class Work:
             return {}
         return settled(tree, self.inside.runs, [Timed(one, 0.0, 1.0) for one in self.inside.waits])
 
-    def could_start(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> list[str]:
-        """What waits, and starts several pods together, that could start if nothing else ran."""
+    def too_large(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> dict[str, str]:
+        """What waits, starts several pods together, and could not start if nothing else ran: its name, and why."""
         tree = self.tree(changed)
         if tree is None or self.inside is None:
-            return []
-        nodes = nodes_of(tree, exact)
-        return [one.name for one in self.inside.waits if least_of(one) > 1 and could_start(nodes, exactly(one))]
+            return {}
+        gangs = [one for one in self.inside.waits if least_of(one) > 1]
+        return {one.name: f"{one.name} of {one.queue} {'; '.join(why)}" for one, why in never_start(tree, gangs)}
 
-    def waiting_in(self, queue: str) -> list[str]:
-        """What waits in a queue, the largest first."""
-        mine = [one for one in (self.inside.waits if self.inside else ()) if one.queue == queue]
+    def gangs_in(self, queue: str) -> list[str]:
+        """What waits in a queue and starts several pods together, the largest first."""
+        waits = self.inside.waits if self.inside else ()
+        mine = [one for one in waits if one.queue == queue and least_of(one) > 1]
         return [one.name for one in sorted(mine, key=lambda one: -sum(one.uses.values()))]
 
     @cached_property
@@ -93,7 +106,7 @@ class Work:
                 continue
             owns = any(node.nominal.get(cell) for part in parts_of(one) for way in part.ways for cell in way)
             alone = {node.name: Node(node.name, node.nominal, rules=node.rules, is_queue=True)}
-            if owns and not could_start(alone, one):
+            if owns and not could_start(alone, one) and could_start(nodes, one):  # else it never runs
                 for other in nodes.values():
                     if not other.children and other.root is node.root:
                         out.setdefault(other.name, f"{one.name} in {node.name}")

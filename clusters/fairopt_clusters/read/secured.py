@@ -142,7 +142,8 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> Secured:
         tasks[kept] = filling.run(tasks[kept], rates)
         for k, one in enumerate(quotas):
             if one.others and (least := filling.least(tasks[kept], k)) > FULL * one.of_all:
-                kept_for.append(Limit(one.name, one.resource, max(one.of_all - least, 0.0), one.others))
+                left = one.of_all - least  # of nothing programs leave 1e-12, a limit that no solver can tell from 0
+                kept_for.append(Limit(one.name, one.resource, left if left > FULL * one.of_all else 0.0, one.others))
         rows = sorted(inside)
         units = tasks[rows] @ work.demands[rows]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]

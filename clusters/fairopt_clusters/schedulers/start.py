@@ -14,9 +14,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
-from fairopt.runtime import first_of
+from fairopt.io import unit_of
+from fairopt.runtime import first_of, unit_shown
+from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.queues.tree import Part, Workload
-from fairopt_clusters.schedulers.cohorts import Amounts, Node
+from fairopt_clusters.schedulers.cohorts import Amounts, Node, exact, exactly
 from fairopt_clusters.schedulers.preemption import BORROW, NEVER, RECLAIM, policy
 
 # From the worst to the best of what a resource of a flavor needs; with NOBODY all is owed, and no one may be preempted.
@@ -132,18 +134,24 @@ def missing(node: Node, incoming: Workload) -> tuple[bool, list[str]]:
             could |= all(amount <= node.potential(cell) for cell, amount in least.items())
             for cell, amount in least.items():
                 if amount > (free := max(0, node.available(cell))):
-                    most = float(min(node.potential(cell), 1e60))
-                    words = f"asks for {float(amount):,.6g} {named(cell)}, of which {float(free):,.6g} are free"
-                    out[words + f" and {node.name} may have {most:,.6g}"] = None
+                    free, most = float(free), float(min(node.potential(cell), 1e60))
+                    known = f"of which {free:,.6g} are free and" if free < most else "and"
+                    out[f"asks for {float(amount):,.6g} {named(cell)}, {known} {node.name} may have {most:,.6g}"] = None
         before |= least if len(part.ways) == 1 else {}
         ever &= could
     return ever, [*out]
 
 
+def lacking(one: Workload, has: Amounts) -> list[str]:
+    """What a workload asks for beyond what its queue has alone, in words; what that does not name has no end."""
+    uses = {name: amount for given, amount in one.uses.items() if (name := matching(given, has))}
+    return missing(Node(one.queue, exact(has), is_queue=True), exactly(one._replace(uses=uses)))[1]
+
+
 def named(cell: str) -> str:
-    """A resource of a flavor in words."""
+    """A resource of a flavor in words, with its unit."""
     flavor, _, resource = cell.rpartition(":")
-    return f"{resource} of {flavor}" if flavor else resource
+    return " ".join(filter(None, (unit_shown(unit_of(resource)), resource, f"of {flavor}" * bool(flavor))))
 
 
 def parts_of(one: Workload) -> tuple[Part, ...]:
@@ -154,6 +162,15 @@ def parts_of(one: Workload) -> tuple[Part, ...]:
 def least_of(one: Workload) -> int:
     """How many pods of a workload start together at least."""
     return max((part.pods - part.spare for part in one.parts), default=1)
+
+
+def least_use(one: Workload) -> dict[str, float]:
+    """What the fewest pods with which a workload starts use, in the first flavors that they may have."""
+    out = dict[str, float]()
+    for part in parts_of(one):
+        for cell, amount in _without(part, part.spare, part.spare).ways[0].items():
+            out[cell] = out.get(cell, 0) + amount
+    return out
 
 
 def _without(part: Part, fewer: int, most: int) -> Part:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
+from fairopt_clusters.quotas.cluster_queues import read_queues
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -66,9 +66,9 @@ def test_what_was_read_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(KUBERNETES.encode())))
     first = fo.read("-")
-    assert fo.read("-") == first and read_cluster_queues("-") == {"q": QUEUE}
+    assert fo.read("-") == first and read_queues("-").raw == {"q": QUEUE}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SMALL.encode())))
-    assert fo.read("-").users == ("a",) and read_cluster_queues("-") == {}
+    assert fo.read("-").users == ("a",) and not read_queues("-").raw
 
 
 PODS = json.dumps(

@@ -75,6 +75,19 @@ def test_a_limit_in_units_is_of_a_team_under_the_rule_of_kueue(run):
     assert [*shown["tasks"].values()] == pytest.approx([3, 9])
 
 
+def test_the_scheduler_of_queues_is_that_of_the_file_by_default(run, tmp_path):
+    words = ["kai.yaml", "--capacity", "gpu=5", "--json"]
+    assert run("queues", *words).stdout == run("queues", *words, "--scheduler", "kai").stdout
+    of = {"queues": "a", "a.capacity": "100"}
+    rows = "".join(
+        f"<property><name>yarn.scheduler.capacity.root.{name}</name><value>{value}</value></property>"
+        for name, value in of.items()
+    )
+    (tmp_path / "capacity-scheduler.xml").write_text(f"<configuration>{rows}</configuration>")
+    refused = run("queues", "capacity-scheduler.xml")
+    assert refused.exit_code == 2 and "holds queues of YARN" in " ".join(refused.stderr.split())
+
+
 def test_schedulers_are_found_by_name_for_audits(run):
     found = {point.name for point in entry_points(group="fairopt.schedulers")}
     assert found >= {*SCHEDULERS, "volcano-hdrf"} - {"kueue-classical"}  # which divides nothing

@@ -166,7 +166,7 @@ def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
 def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
     items = [item for document in (NODES, PODS, *KUEUE.values()) for item in document["items"]]
     given = json.dumps({"kind": "List", "items": items})
-    told = json.loads(run("-", "-p", "most-tasks", "--diff", "--json", given=given, code=4).stdout)
+    told = json.loads(run("-", "-p", "most-tasks", "--reclaim", "--diff", "--json", given=given, code=4).stdout)
     assert told["target"] == "kueue"
     gpus = {(r["team"], r["flavor"]): r["present"] for r in told["changes"] if r["resource"] == "nvidia.com/gpu"}
     assert gpus == {  # without limits on borrowing each may use what the cohort has
@@ -218,10 +218,10 @@ def test_new_queues_have_local_queues_in_the_namespaces_of_their_jobs(run, tmp_p
 def test_queues_that_no_local_queue_leads_to_are_named(run, tmp_path):
     with_kueue(tmp_path / "kube")
     queues = json.loads((tmp_path / "kube" / "clusterqueues.json").read_text())
-    queues["items"].append(queue("new", "0", "0"))
+    queues["items"].append({"kind": "ClusterQueue", **queue("new", "0", "0")})
     (tmp_path / "kube" / "clusterqueues.json").write_text(json.dumps(queues))
     words = " ".join(run("kube", "-p", "most-tasks", "--format", "kueue").stderr.split())
-    assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new" in words
+    assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new note: " in words
 
 
 def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run, tmp_path):
@@ -235,7 +235,7 @@ def test_limits_on_borrowing_that_change_are_said_and_are_a_change(run, tmp_path
     result = run("kube", "-p", "most-tasks", "--format", "kueue", "--diff", "--caps", code=4)
     words = " ".join(result.output.split())
     assert "to do: borrowingLimit of" in words
-    assert "comes back from others only as their jobs end: nlp-queue, vision-queue" in words
+    assert "only as their jobs end, by reclaimWithinCohort of Never: nlp-queue, vision-queue" in words
 
 
 def test_a_missing_cohort_is_said(run, tmp_path):
@@ -246,11 +246,11 @@ def test_a_missing_cohort_is_said(run, tmp_path):
 
 def test_the_difference_names_teams_that_hold_more_than_their_new_quota(run, tmp_path):
     with_kueue(tmp_path / "kube")
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--reclaim", code=4).stdout.split())
     assert "Quotas of nvidia.com/gpu team servers owed present new change held" in words
     assert "vision-queue big 8 12 " in words
     assert "vision-queue holds 16 nvidia.com/gpu of big, more than its new quota of " in words
-    told = json.loads(run("kube", "-p", "most-tasks", "--diff", "--json", code=4).stdout)
+    told = json.loads(run("kube", "-p", "most-tasks", "--diff", "--json").stdout)
     row = next(r for r in told["changes"] if (r["team"], r["flavor"], r["unit"]) == ("vision-queue", "big", ""))
     assert (row["present"], row["owed"], row["held"], row["over"]) == (12, 8, 16, True)
     fair = {(q["team"], q["resource"], q["flavor"]): q["amount"] for q in told["quotas"]}
@@ -430,10 +430,10 @@ def test_teams_of_cluster_queues_are_no_namespaces(run, tmp_path):
 
 def test_patches_of_the_queues_of_the_input_are_written_to_a_script(run, tmp_path):
     with_kueue(tmp_path / "kube")
-    run("kube", "-p", "most-tasks", "--format", "kueue", "--out", "q.sh")
+    run("kube", "-p", "most-tasks", "--format", "kueue", "--reclaim", "--out", "q.sh")
     text = (tmp_path / "q.sh").read_text()
     assert text.count("\nkubectl patch clusterqueues.") == 2 and "# A patch that is refused ends the script" in text
-    run("kube", "-p", "most-tasks", "--out", "again.sh")  # since the teams are ClusterQueues
+    run("kube", "-p", "most-tasks", "--reclaim", "--out", "again.sh")  # since the teams are ClusterQueues
     assert (tmp_path / "again.sh").read_text() == text
     refused = run("kube", "--users", "namespace", "--format", "kueue", "--out", "new.sh", code=2)
     assert "serve others than the teams" in " ".join(refused.output.split())

@@ -91,28 +91,31 @@ class Drawn:
         return float(sum(of[0] * of[which] for name, of in self.flavors.items() if name in flavors))
 
 
-def drawn(seed: int) -> Drawn:
-    """A cluster: quotas are whole numbers that add up to at most what the servers of their flavor have."""
-    rng = np.random.default_rng(seed)
+def drawn(seed: int, owning: bool = False, most: int = 6) -> Drawn:
+    """A cluster of two to so many queues: quotas are whole numbers, at most what the servers of their flavor have.
+
+    ``owning`` ones have two or three flavors and a tree of two levels, all of whose cohorts own quotas.
+    """
+    rng = np.random.default_rng([seed, 2] if owning else seed)
     flavors = {
         f"f{k}": (int(rng.integers(1, 4)), int(rng.integers(4, 9)) * 4, int(rng.integers(2, 9)))
-        for k in range(rng.integers(1, 4))
+        for k in range(rng.integers(2 if owning else 1, 4))
     }
     nodes: dict[str, Node] = {}
-    for r in range(rng.integers(1, 3)):
+    for r in range(1 if owning else rng.integers(1, 3)):
         nodes[f"root{r}"] = Node(f"root{r}", None, 1, {})
-        for k in range(rng.integers(0, 3)):
+        for k in range(2 if owning else rng.integers(0, 3)):
             name = f"mid{r}{k}"
             nodes[name] = Node(name, f"root{r}", int(rng.integers(1, 4)), {})
     places: list[str | None] = [*nodes, *nodes, None]
-    for k in range(rng.integers(2, 7)):
-        parent = places[rng.integers(len(places))]
+    for k in range(rng.integers(2, most + 1)):
+        parent = f"mid0{k}" if owning and k < 2 else places[rng.integers(len(places))]
         nodes[f"q{k}"] = Node(f"q{k}", parent, int(rng.integers(1, 4)), {}, is_queue=True)
     kept = {one.parent for one in nodes.values() if one.is_queue}
     kept |= {nodes[name].parent for name in kept if name is not None}
     nodes = {name: one for name, one in nodes.items() if one.is_queue or name in kept}
     for flavor, (servers, cpus, gpus) in flavors.items():
-        holders = [one for one in nodes.values() if one.is_queue or rng.random() < 0.4]
+        holders = [one for one in nodes.values() if one.is_queue or rng.random() < (1.0 if owning else 0.4)]
         for resource, there in (("cpu", servers * cpus), (GPU, servers * gpus)):
             part = 1.0 if resource == "cpu" else rng.choice([1.0, 0.8])
             ends = np.sort(rng.integers(0, int(there * part) + 1, size=len(holders) - 1))
@@ -260,7 +263,8 @@ class Program:
 
     def add(self, row: Mapping[Any, float], right: float) -> None:
         """Add ``row <= right``."""
-        self.rows.append((dict(row), right))
+        if row:
+            self.rows.append((dict(row), right))
 
     def best(self, gain: Mapping[Any, float], more: Iterable[Row] = ()) -> tuple[float, dict[Any, float]]:
         """The largest gain, and the variables at it."""
@@ -311,7 +315,7 @@ def risen(program: Program, numbers: Numbers) -> dict[Any, float]:
         for name in rising:
             row, base, speed = numbers[name]
             most = program.best(row, kept(level, but=name))[0]
-            if most <= base + level * speed + 1e-7 * max(abs(base) + level * speed, 1e-3):
+            if most <= base + level * speed + 1e-7 * max(abs(base) + level * speed, 1e-2):  # HiGHS leaves 1e-10
                 stopped.append(name)
         assert stopped, "all can rise above the level to which all can rise"
         levels |= dict.fromkeys(stopped, level)
@@ -325,27 +329,38 @@ def _where(queue: Node, kind: Kind, cluster: Drawn) -> list[str]:
 
 
 class Answer:
-    """The programs of a cluster: ``base`` are the tasks owed to kinds, ``floors`` the units owed to cohorts."""
+    """The programs of a cluster: ``base`` are the tasks owed to kinds, ``floors`` the units owed to cohorts.
+
+    ``alone`` are the rows of servers, limits and cohorts without what is owed. ``left_to_others`` is what queues beside
+    a cohort may use of a flavor, as the cohort needs what it owns there.
+    """
 
     def __init__(self, cluster: Drawn) -> None:
         self.cluster = cluster
         self.kinds = [(q, k, kind) for q in cluster.queues for k, kind in enumerate(q.kinds)]
-        self.program = Program()
+        self.program, self.takes = Program(), dict[tuple[str, Cell], dict[Any, float]]()
         for flavor, (servers, cpus, gpus) in cluster.flavors.items():
             for resource, there in (("cpu", servers * cpus), (GPU, servers * gpus)):
                 self.program.add(self.use([q.name for q in cluster.queues], flavor, resource), there)
-                self._tree(flavor, resource)
+                for one in cluster.nodes.values():
+                    if one.parent is None:
+                        self._tree((flavor, resource), one.name)
         for q, k, kind in self.kinds:
             self.program.add(self.tasks(q.name, k), kind.count)
+        self.alone = Program()
+        self.alone.rows = [*self.program.rows]
         everyone = [q.name for q in cluster.queues]
-        used = [f for f in cluster.flavors if self.program.best(self.use(everyone, f, "cpu"))[0] > 1e-7]
+        self.used = [f for f in cluster.flavors if self.program.best(self.use(everyone, f, "cpu"))[0] > 1e-7]
         self.share = {
-            (q.name, k): max(kind.takes(r) / cluster.total(r, used) for r in RESOURCES) for q, k, kind in self.kinds
+            (q.name, k): max(kind.takes(r) / cluster.total(r, self.used) for r in RESOURCES)
+            for q, k, kind in self.kinds
         }
         self.base = self._owed_to_queues()
         for name, tasks in self.base.items():
             self.program.add({v: -1.0 for v in self.tasks(*name)}, -nearly(tasks))
         self.worth: dict[str, float] = {}
+        self.floors = list[tuple[list[str], str, float]]()
+        self.left_to_others = list[tuple[list[str], Cell, float]]()
         self._owed_to_cohorts()
 
     def tasks(self, queue: str, k: int) -> dict[Any, float]:
@@ -383,30 +398,33 @@ class Answer:
 
     def _lends(self, cell: Cell, name: str) -> bool:
         """Whether some lending limit is in the tree of a cohort."""
-        nodes = self.cluster.nodes
-
-        def root(of: str) -> str:
-            above = nodes[of].parent
-            return of if above is None else root(above)
-
-        mine = [one for one in nodes.values() if root(one.name) == root(name) and cell in one.quotas]
+        nodes, root = self.cluster.nodes.values(), self._root(name)
+        mine = [one for one in nodes if self._root(one.name) == root and cell in one.quotas]
         return any(one.quotas[cell].lending is not None for one in mine)
 
-    def _tree(self, flavor: str, resource: str) -> None:
-        """What counts against each cohort is what its children take of it: a variable each."""
-        cell = flavor, resource
-        for one in self.cluster.nodes.values():
-            if one.is_queue:
-                usage = self.use([one.name], flavor, resource)
-            else:
-                usage = {("takes", c.name, *cell): 1.0 for c in self.cluster.below(one.name)}
-            quota = one.quotas.get(cell)
-            if one.parent is None:
-                self.program.add(usage, self.subtree(one.name, cell))
-                continue
-            self.program.add(usage | {("takes", one.name, *cell): -1.0}, self.guaranteed(one, cell))
-            if quota is not None and quota.borrowing is not None:
-                self.program.add(usage, self.subtree(one.name, cell) + quota.borrowing)
+    def _root(self, name: str) -> str:
+        """The outermost cohort above a queue or a cohort, or itself."""
+        above = self.cluster.nodes[name].parent
+        return name if above is None else self._root(above)
+
+    def _tree(self, cell: Cell, name: str) -> None:
+        """What counts against a cohort is what its children take of it: what they use, or beyond what they keep."""
+        one = self.cluster.nodes[name]
+        for child in self.cluster.below(name):
+            self._tree(cell, child.name)
+        usage = self.use([name], *cell) if one.is_queue else self.taken(name, cell)
+        quota, keeps = one.quotas.get(cell), self.guaranteed(one, cell)
+        if one.parent is None:
+            self.program.add(usage, self.subtree(name, cell))
+        elif quota is not None and quota.borrowing is not None:
+            self.program.add(usage, self.subtree(name, cell) + quota.borrowing)
+        if keeps:
+            self.program.add(usage | {("takes", name, *cell): -1.0}, keeps)
+        self.takes[name, cell] = {("takes", name, *cell): 1.0} if keeps else usage
+
+    def taken(self, cohort: str, cell: Cell) -> dict[Any, float]:
+        """What counts against a cohort, as a row."""
+        return {v: x for child in self.cluster.below(cohort) for v, x in self.takes[child.name, cell].items()}
 
     def _owed_to_queues(self) -> dict[tuple[str, int], float]:
         """The tasks of each queue that rise together within its nominal quotas."""
@@ -437,8 +455,7 @@ class Answer:
             program = Program()
             program.rows = list(self.program.rows)
             for cell in {c for q in queues for c in self.cluster.nodes[q].quotas}:
-                takes = {("takes", c.name, *cell): 1.0 for c in self.cluster.below(one.name)}
-                program.add(takes, self.subtree(one.name, cell))
+                program.add(self.taken(one.name, cell), self.subtree(one.name, cell))
             fixed = {name: (self.tasks(*name), x, 0.0) for name, x in at.items() if name[0] not in queues}
             rise = {
                 name: (self.tasks(*name), x, self.cluster.nodes[name[0]].weight / self.share[name])
@@ -463,8 +480,12 @@ class Answer:
                 if self.subtree(one.name, cell) and not self._lends(cell, one.name):
                     row = self.use(queues, *cell)
                     least = -within.best({v: -x for v, x in row.items()})[0] if row else 0.0
-                    if least > 1e-6:  # what they need of a flavor at the least is theirs there
-                        self.program.add({v: -x for v, x in row.items()}, -nearly(least) + 1e-7)
+                    if least > 1e-6:  # what they need of a flavor at the least is left to them there
+                        beside = [q for q in self.inside(self._root(one.name)) if q not in self.inside(one.name)]
+                        there = self.subtree(self._root(one.name), cell)
+                        self.left_to_others.append((beside, cell, there - least))
+                        self.program.add(self.use(beside, *cell), there - least + 1e-7)
+            self.floors += [(queues, r, units) for r, units in floor.items() if units > 0]
             for r, units in floor.items():
                 row = {}
                 for f in self.cluster.flavors:

@@ -330,7 +330,7 @@ def test_settings_give_back_what_is_owed_and_take_back_limits_of_a_moment():
     assert gpus(queue)["borrowingLimit"] == "2"
     pool = {"kind": "Cohort", "apiVersion": "kueue.x-k8s.io/v1beta1", "metadata": {"name": "all"}, "spec": {}}
     of = InputQueues({"vision": queue}, cohorts={"all": pool})
-    changes = Changes(of, ["vision"], weights={"vision": 2.0, "all": 3.0, "gone": 2.0})
+    changes = Changes(of, ["vision"], weights={"vision": 2.0, "all": 3.0, "gone": 2.0}, reclaim=True)
     made, cohort = changes.after["ClusterQueue", "vision"], changes.after["Cohort", "all"]
     assert "borrowingLimit" not in gpus(made) and LENT not in made["metadata"]["annotations"]
     assert made["spec"]["preemption"] == {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
@@ -348,16 +348,16 @@ def test_settings_give_back_what_is_owed_and_take_back_limits_of_a_moment():
     ]
     assert patched(queue, "\n".join(["set -e", lines[0]]))["spec"] == made["spec"]
     again = InputQueues({"vision": made}, cohorts={"all": cohort})
-    assert Changes(again, ["vision"], weights={"vision": 2.0, "all": 3.0}).pairs == []
+    assert Changes(again, ["vision"], weights={"vision": 2.0, "all": 3.0}, reclaim=True).pairs == []
     owners = {**QUEUE, "spec": {**QUEUE["spec"], "fairSharing": {"weight": 0}}}
     owners["spec"]["preemption"] = {"reclaimWithinCohort": "LowerPriority"}
-    assert Changes(InputQueues({"vision": owners}), ["vision"], weights={"vision": 0.001}).pairs == []
+    assert Changes(InputQueues({"vision": owners}), ["vision"], weights={"vision": 0.001}, reclaim=True).pairs == []
 
 
 def test_the_script_ends_with_an_error_where_one_patch_is_refused(tmp_path):
     """With a kubectl that refuses the first of two patches, and would do the second."""
     other = {**QUEUE, "metadata": {"name": "nlp"}}
-    script = Changes(InputQueues({"vision": QUEUE, "nlp": other}), ["vision", "nlp"]).script()
+    script = Changes(InputQueues({"vision": QUEUE, "nlp": other}), ["vision", "nlp"], reclaim=True).script()
     (tmp_path / "kubectl").write_text('#!/bin/sh\necho "$3" >> "$0.log"\n[ "$3" = nlp ]\n')
     (tmp_path / "kubectl").chmod(0o755)
     ran = subprocess.run(["sh"], input=script, text=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fairopt_clusters.quotas.gangs import read_gangs
+from fairopt_clusters.quotas.work import Work
 from typer.testing import CliRunner
 
 from fairopt.cli import app
@@ -70,6 +71,10 @@ def notes(document, *words, target="kueue"):
     return [line.removeprefix("note: ") for line in result.stderr.splitlines() if "started whole" in line]
 
 
+def gangs_in(document, users=None):
+    return read_gangs(document, users, Work.of(document).inside.waits)
+
+
 WHAT = "started whole or not at all, and too large for the new quotas of their teams: "
 SINGLE = workload("y", "many", (1, 1, {}))
 
@@ -82,8 +87,14 @@ def test_a_workload_that_its_quota_can_never_admit_is_named_with_what_it_needs()
     """Four pods of 8 GPUs, of which the fair quota is 16."""
     document = cluster(workload("x", "train", (4, 8, {})), *many("y", 32))
     found = notes(document)
-    assert found == [f"{WHAT}x/train of x needs 32 {GPU} (quota 16 of a)"]
+    assert found == [f"{WHAT}x/train of x asks for 32 {GPU}, and x may have 16"]
     assert notes(cluster(workload("x", "train", (2, 8, {})), *many("y", 32))) == []
+
+
+def test_a_table_of_quotas_by_type_of_server_names_it_too():
+    document = cluster(workload("x", "train", (4, 8, {})), *many("y", 32))
+    amounts = f"asks for 32 cpu, and x may have 16; asks for 32 {GPU}, and x may have 16"
+    assert notes(document, target="csv") == [f"{WHAT}x/train of x {amounts}"]
 
 
 def test_the_guarantee_that_it_needs_makes_room():
@@ -95,7 +106,9 @@ def test_the_guarantee_that_it_needs_makes_room():
 def test_pods_of_a_part_take_one_flavor():
     """16 GPUs in all, 8 of each kind of servers, for eight pods of 2 GPUs; as two parts they fit."""
     one = cluster(workload("x", "one", (8, 2, {})), flavors=("a", "b"), nodes=1)
-    assert notes(one)[0].endswith(f"x/one of x needs 16 {GPU} (quota 8 of a, 8 of b)")
+    assert notes(one)[0].endswith(
+        f"x/one of x asks for 16 {GPU} of a, and x may have 8; asks for 16 {GPU} of b, and x may have 8"
+    )
     two = cluster(workload("x", "two", (4, 2, {}), (4, 2, {})), flavors=("a", "b"), nodes=1)
     assert notes(two) == []
     pinned = [(4, 2, {"nodeSelector": {"kind": "a"}}), (4, 2, {"nodeSelector": {"kind": "b"}})]
@@ -110,8 +123,8 @@ def test_pods_of_a_part_take_one_flavor():
     ],
 )
 def test_workloads_that_do_not_wait_are_no_gangs(status):
-    assert read_gangs(cluster(workload("x", "train", (4, 8, {}), **status))) == []
-    assert read_gangs(cluster(SINGLE)) == []
+    assert gangs_in(cluster(workload("x", "train", (4, 8, {}), **status))) == []
+    assert gangs_in(cluster(SINGLE)) == []
 
 
 def test_workloads_in_stopped_queues_are_no_gangs():
@@ -120,15 +133,15 @@ def test_workloads_in_stopped_queues_are_no_gangs():
         for item in document["items"]:
             if item["kind"] == kind and item["metadata"].get("namespace") == space:
                 item["spec"]["stopPolicy"] = "Hold"
-        assert read_gangs(document) == []
+        assert gangs_in(document) == []
 
 
 def test_teams_are_those_that_users_makes():
     document = cluster(workload("x", "train", (2, 8, {}), (1, 1, {})))
-    (gang,) = read_gangs(document)
-    assert (gang.team, gang.units) == ("x", {"cpu": 17, GPU: 17})
-    assert [one.team for one in read_gangs(document, "namespace")] == ["x"]
-    assert read_gangs(document, "label:team") == []
+    (gang,) = gangs_in(document)
+    assert (gang.queue, gang.uses) == ("x", {"cpu": 17, GPU: 17})
+    assert [one.queue for one in gangs_in(document, "namespace")] == ["x"]
+    assert gangs_in(document, "label:team") == []
 
 
 def job(account, servers, gpus, state="PENDING", **more):
@@ -144,11 +157,11 @@ def test_jobs_on_several_servers_that_their_limit_can_never_admit_are_named():
         return {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate([*jobs, *others], start=7)]}
 
     assert notes(cluster_of(job("x", 4, 32)), target="slurm") == [
-        f"{WHAT}7 of x needs 32 cpu (quota 28) and 32 gpu (quota 16)"
+        f"{WHAT}7 of x asks for 32 cpu, and x may have 28; asks for 32 gpu, and x may have 16"
     ]
     assert notes(cluster_of(job("x", 2, 16)), target="slurm") == []
     (gang,) = read_gangs(cluster_of(job("x", 4, 32), job("x", 4, 32, "RUNNING", nodes="n[0-3]")))
-    assert (gang.team, gang.units) == ("x", {"cpu": 32, "memory": 32, "gpu": 32})
+    assert (gang.queue, gang.uses) == ("x", {"cpu": 32, "memory": 32, "gpu": 32})
 
 
 def refused(document, *words, target="kueue"):
@@ -168,6 +181,10 @@ def test_quotas_that_would_stop_what_could_start_are_refused_with_a_code_of_thei
         code, out, err = refused(document, *map(str, words))
         assert code == 5 and not file.exists()
         assert "could start before, could not: x/gx of x" in err and "--anyway writes it" in err
+    assert [text.partition(",")[0] for text in json.loads(out)["stopped"]] == [
+        f"x/gx of x asks for 64 {GPU}",
+        f"y/gy of y asks for 64 {GPU}",
+    ]
     code, out, _ = refused(document, "--caps", "--anyway", "--out", str(file))
     assert code == 0 and "borrowingLimit" in file.read_text()
 
@@ -180,7 +197,7 @@ def test_what_could_not_start_before_either_is_a_note_and_stops_nobody():
         code, out, _ = refused(document, "--caps")
         assert code == 0 and "items:" in out
     huge = cluster(workload("x", "huge", (9, 8, {})), *many("y", 40), nodes=8)
-    assert "as for all that there was before: x/huge of x needs 72" in " ".join(refused(huge, "--caps")[2].split())
+    assert "too large with or without this: x/huge of x asks for 72" in " ".join(refused(huge, "--caps")[2].split())
 
 
 def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
@@ -188,7 +205,7 @@ def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
     jobs = [job("x", 4, 32), *(job("y", 1, 1) for _ in range(32))]
     document = {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate(jobs, start=7)]}
     code, out, err = refused(document, target="slurm")
-    assert code == 5 and not out and "7 of x needs 32" in err
+    assert code == 5 and not out and "7 of x asks for 32" in err
     assert refused(document, "--anyway", target="slurm")[0] == 0
     assert refused({**document, "nodes": servers[:3]}, target="slurm")[0] == 0  # which has no place anyway
 
@@ -196,7 +213,7 @@ def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
 def test_fewer_pods_that_will_do_are_what_starts_together():
     one = workload("x", "elastic", (4, 8, {}))
     one["spec"]["podSets"][0]["minCount"] = 1
-    assert read_gangs(cluster(one)) == []
+    assert gangs_in(cluster(one)) == []
     one["spec"]["podSets"][0]["minCount"] = 2
-    (gang,) = read_gangs(cluster(one))
-    assert gang.units == {"cpu": 16, GPU: 16}
+    (gang,) = gangs_in(cluster(one))
+    assert gang.uses == {"cpu": 16, GPU: 16}

@@ -74,16 +74,17 @@ def limits(document):
 def test_what_is_written_does_not_depend_on_who_asks_today(tmp_path):
     """Monday a asks for 2 GPUs and b for none, Tuesday b for 40: the same settings, and the second run writes none."""
     monday, tuesday = cluster(job("a", 2, 1)), cluster(job("b", 40, 1), job("a", 1, 1, "one"))
-    texts = [made(one, tmp_path).text().partition("items:")[2] for one in (cluster(job("a", 8, 1)), monday)]
+    every = cluster(job("a", 8, 1)), monday
+    texts = [made(one, tmp_path, reclaim=True).text().partition("items:")[2] for one in every]
     assert texts[0] == texts[1]
-    first = made(monday, tmp_path)
+    first = made(monday, tmp_path, reclaim=True)
     assert first.changed == (
         "preemption.reclaimWithinCohort of a from Never to Any",
         "preemption.reclaimWithinCohort of b from Never to Any",
     )
     applied = after(first, monday)
     assert limits(applied) == [None, None]
-    again = made(applied, tmp_path)
+    again = made(applied, tmp_path, reclaim=True)
     assert (
         again.changed == ()
         and again.notes[0].startswith("nothing to do")
@@ -91,6 +92,20 @@ def test_what_is_written_does_not_depend_on_who_asks_today(tmp_path):
     )
     owned = {(row.team, row.owed) for row in made(tuesday, tmp_path).rows}
     assert owned == {("a", 8.0), ("b", 8.0)}
+
+
+def test_nobody_is_preempted_by_what_is_written_unless_that_is_asked_for(tmp_path):
+    """By hand: a runs 16 of 16 GPUs, of which b owns 8; what b is owed comes back as jobs of a end, or at once."""
+    document = cluster(job("a", 8, 1), job("b", 8, 1))
+    plain, reclaim = made(document, tmp_path), made(document, tmp_path, reclaim=True)
+    assert plain.changed == () and len(reclaim.changed) == 2
+    told = "comes back only as their jobs end, by reclaimWithinCohort of Never: a, b; --reclaim lets these preempt"
+    assert told in str(plain.notes) and "--reclaim" not in str(reclaim.notes)
+    assert "who borrows is preempted where its owner comes back" in str(reclaim.notes)
+    (tmp_path / "now.json").write_text(json.dumps(document))
+    for words in (["--caps", "--format", "kueue"], ["--format", "csv"]):
+        found = run(str(tmp_path / "now.json"), "--reclaim", *words, code=2)
+        assert "reclaim=True changes settings of ClusterQueues" in " ".join(found.stderr.split())
 
 
 def test_limits_of_earlier_versions_are_taken_back_and_those_of_owners_stay(tmp_path):
@@ -103,16 +118,21 @@ def test_limits_of_earlier_versions_are_taken_back_and_those_of_owners_stay(tmp_
 def test_a_gang_larger_than_its_quota_could_start_and_still_can(tmp_path):
     """Both want all 16 GPUs at once, and take turns: no limit, and nobody takes back what such a gang must borrow."""
     document = cluster(job("a", 4, 4), job("b", 4, 4))
-    quotas = made(document, tmp_path)
+    quotas = made(document, tmp_path, reclaim=True)
     assert quotas.changed == () and limits(after(quotas, document)) == [None, None]
     gives = {one.team: (one.owed, one.asked, one.gives, one.fair) for one in quotas.expected}
     assert gives == {"a": (8, 16, 16, pytest.approx(8)), "b": (8, 16, 0, pytest.approx(8))}
-    assert "reclaimWithinCohort stays Never where that could stop what must borrow again and again: a/job in a" in str(
-        quotas.notes
-    )
+    assert quotas.first[0] == "nothing to do: no setting changes"
+    assert "reclaimWithinCohort stays Never" in quotas.first[1] and quotas.first[1].endswith(": a/job in a")
     assert "Kueue does not reach what is fair now: b gets 0 of 8" in str(quotas.notes)
     caps = made(document, tmp_path, caps=True)
     assert caps.notes[0] == f"these limits idle now what could be used: 16 of 16 {GPU}"
+
+
+def test_what_can_never_start_keeps_nobody_from_taking_back_what_they_own(tmp_path):
+    """17 GPUs of 16; beside it 12, of which a owns 8, can start."""
+    assert len(made(cluster(job("a", 17, 1)), tmp_path, reclaim=True).changed) == 2
+    assert made(cluster(job("a", 17, 1), job("a", 12, 1, "two")), tmp_path, reclaim=True).changed == ()
 
 
 def test_caps_are_never_written_where_nobody_waits(tmp_path):
@@ -134,7 +154,8 @@ def test_weights_of_the_command_are_set_at_every_level(tmp_path):
 def test_an_empty_cluster_is_no_error(tmp_path):
     """With queues their settings are written all the same; without any there is nothing to do."""
     (tmp_path / "q.json").write_text(json.dumps(cluster()))
-    assert run(str(tmp_path / "q.json"), "--format", "kueue").stdout.count("reclaimWithinCohort: Any") == 2
+    text = run(str(tmp_path / "q.json"), "--format", "kueue", "--reclaim").stdout
+    assert text.count("reclaimWithinCohort: Any") == 2
     (tmp_path / "n.json").write_text(json.dumps(listed(node("n", 8, 8))))
     result = run(str(tmp_path / "n.json"), "--format", "kubernetes", "--users", "namespace")
     assert yaml.safe_load(result.stdout)["items"] == [] and "nobody asks for anything" in result.stderr
@@ -240,7 +261,7 @@ def test_entitlements_are_what_each_gets_if_all_ask_for_all():
 
 
 def test_a_table_of_workloads_is_replayed_with_both_settings(tmp_path):
-    (tmp_path / "now.json").write_text(json.dumps(cluster(job("a", 16, 1), owned=(4, 4), gpus=8)))
+    (tmp_path / "now.json").write_text(json.dumps(cluster(job("a", 8, 1), owned=(4, 4), gpus=8)))
     rows = [
         "user,arrival,duration,tasks,nvidia.com/gpu",
         "a,0,36000,4,1",
@@ -249,7 +270,7 @@ def test_a_table_of_workloads_is_replayed_with_both_settings(tmp_path):
         "x,0,9,1,1",
     ]
     (tmp_path / "past.csv").write_text("\n".join(rows))
-    words = [str(tmp_path / "now.json"), "--replay", str(tmp_path / "past.csv")]
+    words = [str(tmp_path / "now.json"), "--format", "kueue", "--reclaim", "--replay", str(tmp_path / "past.csv")]
     assert "a/job in a" in " ".join(run(*words).output.split())  # so that nothing changes, and both are alike
     (tmp_path / "now.json").write_text(json.dumps(cluster(job("a", 4, 1), owned=(4, 4), gpus=8)))
     told = json.loads(run(*words, "--json").stdout)["replay"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import shown
-from fairopt_clusters.read.kubernetes.kueue import ClusterQueue, Cohort, KueueObjects
+from fairopt_clusters.read.kubernetes.kueue import KueueObjects
 from fairopt_clusters.read.queues.cohorts import QueueNode, Together
 
 _Cell = tuple[str, str]  # a flavor and a resource
@@ -17,12 +17,13 @@ class Branch(QueueNode[_Cell]):
 
 
 class Cohorts(Together):
-    """All queues and cohorts."""
+    """All queues and cohorts, with the borrowing limits of their owners, or those ``in_force``."""
 
-    def __init__(self, found: KueueObjects, amount: Callable[..., float]) -> None:
+    def __init__(self, found: KueueObjects, amount: Callable[..., float], in_force: bool = False) -> None:
         super().__init__()
-        self.queues = {name: _branch(one, amount, is_queue=True) for name, one in found.cluster_queues.items()}
-        self.cohorts = {name: _branch(one, amount) for name, one in found.cohorts.items()}
+        of_queues, of_cohorts = found.cluster_queues.items(), found.cohorts.items()
+        self.queues = {name: Branch(name, *one.amounts(amount, in_force), is_queue=True) for name, one in of_queues}
+        self.cohorts = {name: Branch(name, *one.amounts(amount, in_force)) for name, one in of_cohorts}
         above = {name: one.parent for name, one in found.cohorts.items()}
         for name, one in found.cluster_queues.items():
             self._put(self.queues[name], one.cohort)
@@ -52,14 +53,3 @@ class Cohorts(Together):
     def above(self, queue: str) -> list[str]:
         """The cohorts above a queue, the nearest first."""
         return [one.name for one in self.queues[queue].above()] if queue in self.queues else []
-
-
-def _branch(given: ClusterQueue | Cohort, amount: Callable[..., float], is_queue: bool = False) -> Branch:
-    """An object with its quotas by flavor and resource."""
-    nominal, lending, borrowing = dict[_Cell, float](), dict[_Cell, float](), dict[_Cell, float]()
-    for flavor, one in given.quotas():
-        limits = (lending, one.lendingLimit), (borrowing, given.borrowing(flavor, one))
-        for amounts, quantity in ((nominal, one.nominalQuota), *limits):
-            if quantity is not None:
-                amounts[flavor, one.name] = amount(quantity, one.name)
-    return Branch(given.name, nominal, lending, borrowing, is_queue=is_queue)

@@ -1,4 +1,4 @@
-"""Models of the objects of Kueue, ``kueue.x-k8s.io`` v1beta1 and v1beta2, and the ClusterQueues of an input as given.
+"""Models of the objects of Kueue, ``kueue.x-k8s.io`` v1beta1 and v1beta2.
 
 In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.cohortName``; the parent of a Cohort was
 ``spec.parent`` in v1alpha1, and is ``spec.parentName``. Either is read in any version.
@@ -9,20 +9,17 @@ In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.co
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Part, checked, quantity, shown
+from fairopt.io import Part, quantity, shown
 from fairopt_clusters.read.amounts import Name, Quantity
-from fairopt_clusters.read.documents import DASH, documents_of
 from fairopt_clusters.read.kubernetes.objects import (
     Condition,
     InNamespace,
@@ -31,7 +28,6 @@ from fairopt_clusters.read.kubernetes.objects import (
     PodSpec,
     as_mapping,
     at,
-    listed,
     part,
     read_objects,
 )
@@ -48,6 +44,7 @@ LENT = "fairopt/lent"
 _FINISHED = ("Finished", "True")  # type and status of a condition
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Lent = dict[str, dict[str, dict[str, Any]]]
+_Cells = dict[tuple[str, str], float]
 
 
 def lent_of(metadata: Mapping[str, Any]) -> Lent:
@@ -152,6 +149,19 @@ class _WithQuotas(Object):
     def quotas(self) -> Iterator[tuple[str, _Quota]]:
         """Its quotas, each after its flavor."""
         return ((flavor.name, one) for group in self.groups for flavor in group.flavors for one in flavor.resources)
+
+    def amounts(self, number: Callable[..., float], in_force: bool = False) -> tuple[_Cells, _Cells, _Cells]:
+        """Its nominal quotas, lending limits and borrowing limits by flavor and resource, as ``number`` has them.
+
+        Borrowing limits are those of its owners, or those ``in_force``.
+        """
+        out = _Cells(), _Cells(), _Cells()
+        for flavor, one in self.quotas():
+            borrowing = one.borrowingLimit if in_force else self.borrowing(flavor, one)
+            for made, amount in zip(out, (one.nominalQuota, one.lendingLimit, borrowing), strict=True):
+                if amount is not None:
+                    made[flavor, one.name] = number(amount, one.name)
+        return out
 
     def covers(self, resource: str) -> bool:
         """Whether it has quotas of a resource."""
@@ -396,25 +406,3 @@ class KueueObjects:
 def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:
     """The objects in outputs of kubectl; ``mixed`` leaves out objects of other kinds and of other API groups."""
     return KueueObjects(*read_objects(documents, _MODELS, COMMAND, mixed, GROUP).values())
-
-
-# -- as given -------------------------------------------------------------------------------------------------
-
-
-def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
-    """The ClusterQueues of an input as given, by name, in the API version in which they are; of other inputs none.
-
-    Examples
-    --------
-    >>> queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "research"}}
-    >>> read_cluster_queues({"kind": "List", "items": [queue]})["research"]["apiVersion"]
-    'kueue.x-k8s.io/v1beta2'
-    """
-    out = dict[str, dict[str, Any]]()
-    if not isinstance(source, Mapping) and os.fspath(source) != DASH and not Path(source).exists():
-        return out
-    for data, name in documents_of(source, ["clusterqueues.json"], f"expected the output of {COMMAND}"):
-        if "items" in data or data.get("kind") == "ClusterQueue":
-            for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
-                out[checked(ClusterQueue, item, name, place).name] = {"kind": "ClusterQueue", **item}
-    return out

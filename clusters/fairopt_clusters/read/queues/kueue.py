@@ -51,12 +51,8 @@ def tree_of(objects: Iterable[tuple[Mapping[str, Any], str]]) -> QueueTree | Non
 
 def _queue_of(given: ClusterQueue | Cohort, place: str) -> Queue:
     """A ClusterQueue or Cohort, with the borrowing limits that are in force."""
-    nominal, lending, borrowing = dict[str, float](), dict[str, float](), dict[str, float]()
-    for flavor, one in given.quotas():
-        limits = (lending, one.lendingLimit), (borrowing, one.borrowingLimit)
-        for amounts, amount in ((nominal, one.nominalQuota), *limits):
-            if amount is not None:
-                amounts[f"{flavor}:{one.name}"] = in_units(amount, one.name)
+    every = given.amounts(in_units, in_force=True)
+    nominal, lending, borrowing = ({f"{of}:{name}": x for (of, name), x in amounts.items()} for amounts in every)
     return Queue(
         given.name,
         given.parent if isinstance(given, Cohort) else given.cohort,

@@ -10,7 +10,7 @@ import fairopt_clusters as fc
 import numpy as np
 import pytest
 from fairopt_clusters import read_kubernetes
-from fairopt_clusters.read.kubernetes.kueue import read_cluster_queues
+from fairopt_clusters.quotas.cluster_queues import read_queues
 from kube_cluster import GPU, GPU_TOLERATION, container, pod
 
 import fairopt as fo
@@ -508,17 +508,20 @@ def test_one_list_and_a_folder_of_files_are_the_same(tmp_path):
 
 
 def test_cluster_queues_are_given_back_as_they_are(tmp_path):
+    def given(source):
+        return read_queues(source).raw
+
     everything = listed(*NODES, *PODS, *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
     wanted = {item["metadata"]["name"]: item for item in QUEUES}
     (tmp_path / "all.json").write_text(json.dumps(everything))
     folder = tmp_path / "now"
     folder.mkdir()
-    assert read_cluster_queues(folder) == {}
+    assert given(folder) == {}
     (folder / "clusterqueues.json").write_text(json.dumps(listed(*QUEUES)))
-    assert read_cluster_queues(everything) == read_cluster_queues(tmp_path / "all.json") == wanted
-    assert read_cluster_queues(folder) == wanted and read_cluster_queues(QUEUES[0]) == {"vision": QUEUES[0]}
+    assert given(everything) == given(tmp_path / "all.json") == wanted
+    assert given(folder) == wanted and given(QUEUES[0]) == {"vision": QUEUES[0]}
     fo.datasets.write(fo.datasets.demo(), tmp_path / "demo.json")
-    assert read_cluster_queues(tmp_path / "demo.json") == read_cluster_queues(tmp_path / "gone.yaml") == {}
+    assert given(tmp_path / "demo.json") == given(tmp_path / "gone.yaml") == {}
 
 
 def changed(thing, path, value):

@@ -7,6 +7,7 @@ import random
 import pytest
 import yaml
 from fairopt_clusters.quotas.gangs import read_gangs
+from fairopt_clusters.quotas.work import Work
 from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import KueueObjects
@@ -263,8 +264,8 @@ def test_work_in_queues_of_kueue_counts_there(tmp_path):
     items = node(), queue, *locals_, job("a", queue="main", suspend=True), job("b", number=3, suspend=True)
     cluster = read_all(tmp_path, *items)
     assert cluster.users == ("research/1 cpu",) and cluster.task_limits.tolist() == [5]
-    gangs = read_gangs(tmp_path / "all.yaml")
-    assert [(one.team, one.units["cpu"]) for one in gangs] == [("research", 2), ("research", 3)]
+    gangs = read_gangs(tmp_path / "all.yaml", waits=Work.of(tmp_path / "all.yaml").inside.waits)
+    assert [(one.queue, one.uses["cpu"]) for one in gangs] == [("research", 2), ("research", 3)]
 
 
 @pytest.mark.parametrize(

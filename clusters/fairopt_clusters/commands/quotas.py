@@ -192,7 +192,7 @@ def quotas(
     if by in (None, TEAM):
         _check_teams(target, source, of_queues, bool(queues.raw))
     full = None
-    if instance.n_users and not (caps or target == "slurm" or (target == "kueue" and queues.raw)):
+    if instance.n_users and not (caps or (target == "kueue" and queues.raw)):
         full = source.fitted(source.read_at_full_demand())
     ((name, mechanism),) = chosen(instance).items()
     with working(name, verbose):

@@ -168,12 +168,13 @@ ACCOUNTS = (
     *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
     *("sshare.txt", "sshare.json"),
 )
+CONTRACTS = "contracts.csv"
 _SLURM = Reader(
     "Slurm",
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
     files=(_NODES_OF_SLURM, _document("jobs")),
-    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",)),
+    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),
     examples="""  mkdir slurm

@@ -55,6 +55,7 @@ def rules_of_slurm(
     associations: Document | None,
     settings: Path | None,
     qos: Path | None,
+    _contracts: Path | None = None,
     *,
     servers: fo.Instance,
     users: str | None = None,

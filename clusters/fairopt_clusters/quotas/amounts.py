@@ -234,7 +234,7 @@ class Amounts:
         """Whether a gang could start before: within the limits that there are, on servers that are empty."""
         there = {name: {"": amount} for name, amount in self.teams.there(None).items()}
         limits = dict[str, dict[str, float]]()
-        for one in self._limits_now or ():
+        for one in self._limits_kept or ():
             if one.team == gang.team and not one.flavor and (name := matching(one.resource, there)):
                 limits[name] = {"": same_unit(one, self.teams.unit.get(name, ""))}
         return not any(_shortfall(gang, of, self.teams.unit) for of in (there, limits))
@@ -243,6 +243,11 @@ class Amounts:
     def _limits_now(self) -> Sequence[Quota] | None:
         """The limits that there are, None if that is not known."""
         return None
+
+    @property
+    def _limits_kept(self) -> Sequence[Quota] | None:
+        """Those that no run of fairopt wrote."""
+        return self._limits_now
 
     def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
         """Gangs that wait and that the quotas of their teams can never admit, with what they need.

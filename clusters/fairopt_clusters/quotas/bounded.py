@@ -206,6 +206,9 @@ class Accounts(Bounding):
         in_all = [Quota(team, one.name, "", amount) for team, amount in sums.items()]
         return [*in_all, *(row for row in rows if not row.flavor or is_tres(row.flavor))]
 
+    def _first(self, rows: Sequence[Quota]) -> list[str]:
+        return super()._first(rows) or ["these limits idle nothing now that could be used"]
+
     def _rows(self) -> tuple[list[Quota], list[str]]:
         now = self.given.accounts
         if now.limits and now.contracts is None:
@@ -216,6 +219,10 @@ class Accounts(Bounding):
                 "limits in it are never rewritten, and others are those of the last run"
             )
         return super()._rows()
+
+    @property
+    def _limits_kept(self) -> Sequence[Quota] | None:
+        return [one for one in self._limits_now or () if self.given.accounts.is_contract(one)]
 
     def _with_more(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
         kept = [row for row in rows if not self.given.accounts.is_contract(row)]

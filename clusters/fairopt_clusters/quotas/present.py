@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from fairopt_clusters.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt_clusters.quotas.quota import Quota, read_csv
 from fairopt_clusters.quotas.resource_quotas import read_resource_quotas
 from fairopt_clusters.read.documents import DASH, data_of_text, documents_of, objects_of
-from fairopt_clusters.read.kinds import ACCOUNTS, CONTRACTS
+from fairopt_clusters.read.kinds import ACCOUNTS, CONTRACTS, NODES_OF_SLURM
 from fairopt_clusters.read.kubernetes.objects import at_places
 
 EXPECTED = (
@@ -101,7 +102,21 @@ def accounts_of(source: Any, present: Any = None) -> AccountsNow:
         return now
     from fairopt_clusters.read.slurm.contracts import read_contracts  # as the models of pydantic in `accounts`
 
-    return replace(now, contracts=read_contracts(folder / CONTRACTS))
+    return replace(now, contracts=read_contracts(folder / CONTRACTS), there=_there(folder))
+
+
+def _there(folder: Path) -> dict[str, float]:
+    """What all nodes of a folder of Slurm have."""
+    from fairopt_clusters.read.slurm.accounts import amounts_of
+    from fairopt_clusters.read.slurm.objects import SlurmServer
+    from fairopt_clusters.read.slurm.texts import slurm_document
+
+    total = Counter[str]()
+    file = next((folder / name for name in NODES_OF_SLURM if (folder / name).exists()), None)
+    for entry in slurm_document(file, "nodes", EXPECTED)[0]["nodes"] if file is not None else ():
+        server = SlurmServer.model_validate(entry)
+        total.update({name: float(amount) for name, amount in server.plain.items()} | amounts_of(server.gres))
+    return dict(total)
 
 
 def _of_text(name: str) -> AccountsNow:

@@ -106,11 +106,12 @@ class Shares(Amounts):
         """The largest part of what there is of a resource that an account is promised."""
         contract = (self.given.accounts.contracts or {}).get(name)
         total = dict(zip(self.full.resources, self.full.total_capacities.tolist(), strict=True))
+        total |= self.given.accounts.there
         floor = Fraction(0)
         for promised in (self.full.team_guarantees.get(name, {}), contract.promised if contract else {}):
             for resource, amount in promised.items():
                 if (meant := matching(resource, total)) and total[meant] > 0:
-                    floor = max(floor, Fraction(amount) / Fraction(total[meant]))
+                    floor = max(floor, Fraction(str(amount)) / Fraction(str(total[meant])))  # as they were written
         return min(floor, Fraction(1))
 
     def _floor(self, name: str) -> Fraction:

@@ -162,7 +162,7 @@ _SNAPSHOTS = Reader(
     path=f"{_READ}.kinds:is_snapshot",
     shown="a .zip file",
 )
-_NODES_OF_SLURM = (*_document("nodes"), "nodes.txt", "slurm.conf")
+NODES_OF_SLURM = (*_document("nodes"), "nodes.txt", "slurm.conf")
 ACCOUNTS = (
     *_document("associations"),
     *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
@@ -173,7 +173,7 @@ _SLURM = Reader(
     "Slurm",
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
-    files=(_NODES_OF_SLURM, _document("jobs")),
+    files=(NODES_OF_SLURM, _document("jobs")),
     further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),

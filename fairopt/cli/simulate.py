@@ -38,6 +38,7 @@ from fairopt.online import (
     read_jobs,
     service,
 )
+from fairopt.online.files import has_servers
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.served import check_window
 from fairopt.online.simulation import simulate
@@ -248,8 +249,8 @@ def replay_jobs(
         outs = dict.fromkeys(rules, out)
     for one in outs.values():
         files.check_output(one, (".csv", ".json"), *inputs)
-    folder = Path(jobs).is_dir()  # which has servers too
-    if servers is None and capacity is None and not folder:
+    folder, with_servers = Path(jobs).is_dir(), has_servers(Path(jobs))
+    if servers is None and capacity is None and not with_servers:
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
     if capacity is not None and (servers is not None or folder):

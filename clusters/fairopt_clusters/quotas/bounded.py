@@ -212,7 +212,9 @@ class Accounts(Bounding):
     def _rows(self) -> tuple[list[Quota], list[str]]:
         now = self.given.accounts
         if now.limits and now.contracts is None:
-            there = first_of(f"{row.team} {row.amount:g} {described(row.resource, row.flavor, '')}" for row in now.limits)
+            there = first_of(
+                f"{row.team} {row.amount:g} {described(row.resource, row.flavor, '')}" for row in now.limits
+            )
             raise InvalidInstance(
                 f"there are limits ({there}), and nobody says which are a contract's; list these in a file "
                 f"{CONTRACTS} of the folder, with the columns account, resource, limit (its header alone if none is): "

@@ -56,9 +56,7 @@ def written(folder, database, shown, asked, contracts=None, caps=False):
     (folder / "jobs.json").write_text(json.dumps({"jobs": jobs_of(asked)}))
     if contracts is not None:
         (folder / "contracts.csv").write_text("\n".join(["account,resource,promised,limit", *contracts]))
-    return fc.quotas(
-        fair(folder), "slurm", queues=folder, full_demand=fo.read(folder, full_demand=True), caps=caps
-    )
+    return fc.quotas(fair(folder), "slurm", queues=folder, full_demand=fo.read(folder, full_demand=True), caps=caps)
 
 
 def fair(folder):
@@ -110,7 +108,9 @@ def test_limits_of_a_moment_keep_those_of_contracts_and_end_and_are_the_same_fro
     texts = [written(tmp_path, database, one, asked, contracts, caps=True).text() for one in ("as_json", "as_dump")]
     assert texts == [first.text()] * 2 and first.first[0].startswith("these limits idle")
     assert database.run(first.text()) and kept(database.state(), contracts) == of_contracts
-    assert {name: one[:2] for name, one in database.state().items()} == {name: one[:2] for name, one in accounts.items()}
+    assert {name: one[:2] for name, one in database.state().items()} == {
+        name: one[:2] for name, one in accounts.items()
+    }
     again = written(tmp_path, database, shown, asked, contracts, caps=True)
     assert not database.run(again.text()) and not again.changed
     only = next(name for name in accounts if name not in {row.split(",")[0] for row in contracts})
@@ -144,7 +144,9 @@ def test_twelve_weeks_of_random_demand_leave_no_trace_and_keep_contracts(caps, t
         seen.add(json.dumps(database.state()))
         if caps:
             answer = fair(tmp_path)
-            got = {name: float(answer.tasks[users] @ answer.instance.demands[users, 0]) for name, users in members(answer)}
+            got = {
+                name: float(answer.tasks[users] @ answer.instance.demands[users, 0]) for name, users in members(answer)
+            }
             assert got.get("ml", 0) >= min(20, 2 * asked["ml"]) - 1e-6 and got.get("ml", 0) <= 60 + 1e-6
             assert database.state()["eng"][2] == {}
         else:
@@ -152,7 +154,9 @@ def test_twelve_weeks_of_random_demand_leave_no_trace_and_keep_contracts(caps, t
     assert len(seen) > 6 if caps else len(seen) == 1 and fresh.state() != database.state()
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), st.fractions(0, 1, max_denominator=99)), min_size=1, max_size=6), st.data())
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.fractions(0, 1, max_denominator=99)), min_size=1, max_size=6), st.data()
+)
 def test_shares_are_raised_to_floors_and_no_further(rows, data):
     weights, floors = [Fraction(weight) for weight, _ in rows], [floor for _, floor in rows]
     part = data.draw(st.fractions(Fraction(1, 50), 1, max_denominator=99))

@@ -194,7 +194,7 @@ def quotas(
     full = None
     if instance.n_users and not (caps or (target == "kueue" and queues.raw)):
         full = source.fitted(source.read_at_full_demand())
-    ((name, mechanism),) = chosen(instance).items()
+    ((name, mechanism),) = chosen(instance, source).items()
     with working(name, verbose):
         clock = begin(time_limit)
         answer = mechanism.allocate(instance, **accepted(mechanism, time_limit=time_limit, verbose=verbose))

@@ -174,7 +174,7 @@ _SLURM = Reader(
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
     files=(NODES_OF_SLURM, _document("jobs")),
-    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,)),
+    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,), ("gres.conf",)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),
     examples="""  mkdir slurm

@@ -18,6 +18,7 @@ _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE, 64: 0xFFFFFFFFFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # missing values, by version
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 Key = tuple[str, str]  # a generic resource and its type: ("gpu", "") of any type, or ("gpu", "a100")
 _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
@@ -174,6 +175,17 @@ def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
         raise InvalidInstance(f"give a number for {shown(name[:40])}, as 4 or 16G, not {shown(amount)}")
     suffix = match[2].upper()
     return Fraction(match[1]) * Fraction(1024) ** ("KMGTPE".find(suffix or "-") + 1 - 2 * (mebibytes and suffix != ""))
+
+
+def time_seconds(text: str) -> float:
+    """A time ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds`` or ``days-hours[:minutes[:seconds]]``."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInstance("give a time such as 14-0, days and hours")
+    days, *parts = match.groups()
+    given = [float(part) for part in parts if part is not None]
+    units = [3600.0, 60.0, 1.0] if days is not None or len(given) == 3 else [60.0, 1.0]
+    return float(days or 0) * 86400 + sum(n * unit for n, unit in zip(given, units, strict=False))
 
 
 class HostShare(NamedTuple):

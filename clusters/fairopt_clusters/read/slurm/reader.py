@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, shown
+from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, read_text, shown
 from fairopt.runtime import Bool, hosts, names_of
 from fairopt_clusters.read.amounts import NAME, by_requested
 from fairopt_clusters.read.documents import Document, document_of
@@ -23,7 +23,8 @@ from fairopt_clusters.read.slurm.contracts import read_contracts
 from fairopt_clusters.read.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt_clusters.read.slurm.fields import Amounts, Key, satisfies
 from fairopt_clusters.read.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt_clusters.read.slurm.texts import slurm_document
+from fairopt_clusters.read.slurm.partitions import in_partitions
+from fairopt_clusters.read.slurm.texts import settings_of, slurm_document, with_gres
 from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
@@ -60,9 +61,10 @@ def arguments_of_slurm(
     nodes: Document | None,
     jobs: Document,
     associations: Document | None = None,
-    _settings: Document | None = None,
+    settings: Document | None = None,
     _qos: Document | None = None,
     contracts: Document | None = None,
+    gres: Any = None,
     **given: Any,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`.
@@ -71,12 +73,16 @@ def arguments_of_slurm(
     """
     options = _Options(**given)
     tree = associations if options.users in _IN_TREE else None
+    of_nodes = None if nodes is None else slurm_document(nodes, "nodes", _NODES)
+    if of_nodes is not None and gres is not None:
+        of_nodes = with_gres(of_nodes[0], gres), of_nodes[1]
     return _arguments(
-        None if nodes is None else slurm_document(nodes, "nodes", _NODES),
+        of_nodes,
         document_of(jobs, "jobs", _JOBS),
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
         options,
         contracts,
+        {} if settings is None else settings_of(read_text(str(settings), "expected slurm.conf"))[1],
     )
 
 
@@ -89,7 +95,12 @@ def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) ->
 
 
 def _arguments(
-    nodes: _Named | None, jobs: _Named, associations: _Named | None, options: _Options, contracts: Any = None
+    nodes: _Named | None,
+    jobs: _Named,
+    associations: _Named | None,
+    options: _Options,
+    contracts: Any = None,
+    partitions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Arguments:
     users, capacity, full_demand = options.users, options.capacity, options.full_demand
     if nodes is not None and capacity is not None:
@@ -109,7 +120,10 @@ def _arguments(
         else:
             servers, closed = read_servers(listed, nodes_name, notes, in_use)
     with about(jobs_name):
-        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in read]
+        owned = [
+            (_owner(job, users, notes, name), name, job, count)
+            for name, job, count in in_partitions(read, partitions or {}, notes)
+        ]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
     idle: list[str] = []

@@ -107,7 +107,8 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
                 tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
-    return decoded(_unzipped(raw, name, expected) if name.lower().endswith(".gz") else raw, name, expected)
+    packed = name.lower().endswith(".gz") and raw.startswith(b"\x1f\x8b")
+    return decoded(_unzipped(raw, name, expected) if packed else raw, name, expected)
 
 
 def _unzipped(raw: bytearray, name: str, expected: str) -> bytes:

@@ -173,7 +173,7 @@ _SLURM = Reader(
     "Slurm",
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
-    files=(NODES_OF_SLURM, _document("jobs")),
+    files=(NODES_OF_SLURM, (*_document("jobs"), "jobs.txt", "squeue.txt")),
     further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,), ("gres.conf",)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),

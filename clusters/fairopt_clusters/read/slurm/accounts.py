@@ -220,7 +220,7 @@ def of_dump(text: str, name: str) -> dict[str, Any]:
         elif kind == "Account" and who in seen:
             raise InvalidInstance(f"{place}: the account {shown(who)} is also on line {seen[who]}; keep one")
         elif kind in ("Account", "User"):
-            entry = _entry(given, place) | {"cluster": cluster}
+            entry = entry_of(given, place) | {"cluster": cluster}
             account = who if kind == "Account" else above
             entry |= {"account": account, "user": "" if kind == "Account" else who, "partition": given.get("Partition")}
             entries.append(entry | {"parent_account": above if kind == "Account" else "", "place": place})
@@ -228,7 +228,7 @@ def of_dump(text: str, name: str) -> dict[str, Any]:
     return {"associations": entries}
 
 
-def _entry(given: Mapping[str, str], place: str) -> dict[str, Any]:
+def entry_of(given: Mapping[str, str], place: str) -> dict[str, Any]:
     """The fairshare and the limits among the options of a line."""
     share = given.get("Fairshare", given.get("FairShare", "1"))
     try:

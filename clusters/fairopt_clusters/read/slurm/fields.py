@@ -132,11 +132,11 @@ def tres(value: object) -> Amounts:
     for name, amount in _items(value):
         kind, _, generic = name.partition("/")
         if kind == "gres" and ":" in generic:
-            out.add(generic, _amount(name, amount or "1"))
+            out.add(generic, amount_of(name, amount or "1"))
         elif kind == "gres" and generic:
-            loose[generic] = _amount(name, amount or "1")
+            loose[generic] = amount_of(name, amount or "1")
         elif name in ("cpu", "mem", "node", "license") or kind == "license":
-            out.plain[kind] = _amount(name, amount or "", mebibytes=kind == "mem")
+            out.plain[kind] = amount_of(name, amount or "", mebibytes=kind == "mem")
     for generic, total in loose.items():
         out.total[generic] = max(total, out.total.get(generic, total))
     return out
@@ -157,7 +157,7 @@ def gres(value: object, requested: bool = False) -> Amounts:
             head, _, last = generic.rpartition(":")
             generic, amount = (head, last) if head and _AMOUNT.fullmatch(last) else (generic, "1")
         if generic and "no_consume" not in generic.split(":"):
-            out.add(generic, _amount(name, amount))
+            out.add(generic, amount_of(name, amount))
     return out
 
 
@@ -169,7 +169,8 @@ def _items(value: object) -> Iterator[tuple[str, str | None]]:
             yield name.strip(), amount.strip() if equals else None
 
 
-def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
+def amount_of(name: str, amount: str, mebibytes: bool = False) -> Fraction:
+    """A number with a suffix such as G, of memory in MiB where it has none."""
     match = _AMOUNT.fullmatch(amount)
     if match is None:
         raise InvalidInstance(f"give a number for {shown(name[:40])}, as 4 or 16G, not {shown(amount)}")

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, read_text, shown
 from fairopt.runtime import Bool, hosts, names_of
 from fairopt_clusters.read.amounts import NAME, by_requested
-from fairopt_clusters.read.documents import Document, document_of
+from fairopt_clusters.read.documents import Document
 from fairopt_clusters.read.kinds import CONTRACTS
 from fairopt_clusters.read.queues.teams import owed_to
 from fairopt_clusters.read.queues.tree import QueueTree
@@ -62,27 +62,33 @@ def arguments_of_slurm(
     jobs: Document,
     associations: Document | None = None,
     settings: Document | None = None,
-    _qos: Document | None = None,
+    qos: Document | None = None,
     contracts: Document | None = None,
     gres: Any = None,
     **given: Any,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`.
 
-    The other files are for replays (`fairopt_clusters.read.slurm.rules`).
+    Quality of service is for replays (`fairopt_clusters.read.slurm.rules`).
     """
     options = _Options(**given)
     tree = associations if options.users in _IN_TREE else None
+    notes = Notes()
+    if isinstance(jobs, Path):  # of a folder
+        used = [nodes, jobs, associations, settings, qos, contracts, gres]
+        others = sorted(one.name for one in jobs.parent.iterdir() if one.is_file() and one not in used)
+        notes.add("{file} of the folder {is} not read", *(one for one in others if not one.startswith(".")))
     of_nodes = None if nodes is None else slurm_document(nodes, "nodes", _NODES)
     if of_nodes is not None and gres is not None:
         of_nodes = with_gres(of_nodes[0], gres), of_nodes[1]
     return _arguments(
         of_nodes,
-        document_of(jobs, "jobs", _JOBS),
+        slurm_document(jobs, "jobs", _JOBS),
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
         options,
         contracts,
         {} if settings is None else settings_of(read_text(str(settings), "expected slurm.conf"))[1],
+        notes,
     )
 
 
@@ -101,11 +107,12 @@ def _arguments(
     options: _Options,
     contracts: Any = None,
     partitions: Mapping[str, Mapping[str, str]] | None = None,
+    notes: Notes | None = None,
 ) -> Arguments:
     users, capacity, full_demand = options.users, options.capacity, options.full_demand
     if nodes is not None and capacity is not None:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
-    notes = Notes()
+    notes = notes or Notes()
     (jobs_data, jobs_name), nodes_name = jobs, jobs[1] if nodes is None else nodes[1]
     listed = [] if nodes is None else _listed(nodes[0], nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):

@@ -1,7 +1,7 @@
 """Texts of Slurm as the documents that its commands print with ``--json``: of ``slurm.conf`` and ``scontrol``.
 
 ``slurm.conf`` and ``scontrol show node`` have records such as ``NodeName=n[1-4] CPUs=64``; those of ``scontrol`` go on
-in lines that are indented. Accounts are read by `accounts`.
+in lines that are indented. Accounts are read by `accounts`, and tables and jobs by `listings`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, is_path, json_of_text, read_text, shown
 from fairopt.runtime import names_of
 from fairopt_clusters.read.documents import YAML, Document, document_of
-from fairopt_clusters.read.slurm import accounts
+from fairopt_clusters.read.slurm import accounts, listings
 from fairopt_clusters.read.slurm.fields import gres, whole
 
 _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
@@ -70,6 +70,8 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
         return accounts.of_dump(text, name)
     if accounts.is_shares(text):
         return accounts.of_shares(text, name)
+    if (document := listings.listing_of(text, name)) is not None:
+        return document
     lines = list(_lines(text))
     if not any(_RECORD.match(line) for line, _ in lines):
         if _CONFIG.search(text):

@@ -249,8 +249,8 @@ def replay_jobs(
         outs = dict.fromkeys(rules, out)
     for one in outs.values():
         files.check_output(one, (".csv", ".json"), *inputs)
-    folder, with_servers = Path(jobs).is_dir(), has_servers(Path(jobs))
-    if servers is None and capacity is None and not with_servers:
+    folder = Path(jobs).is_dir()  # which has servers too
+    if servers is None and capacity is None and not has_servers(Path(jobs)):
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
     if capacity is not None and (servers is not None or folder):

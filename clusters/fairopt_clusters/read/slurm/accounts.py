@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import Field
@@ -78,7 +79,21 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     for k, entry in enumerate(entries):
         one = checked(Association, entry, name, f"associations[{k}]")
-        yield one if one.place else one.model_copy(update={"place": f"{name}: associations[{k}]"})
+        more = {} if one.place else {"place": f"{name}: associations[{k}]", "rest": dict(_other_limits(entry.get("max"), "max"))}
+        yield one.model_copy(update=more)
+
+
+def _other_limits(limits: object, name: str) -> Iterator[tuple[str, str]]:
+    """The numbers among limits of sacctmgr --json by their path, but for those of `Association.limits`."""
+    if isinstance(limits, Mapping) and not limits.keys() & {"number", "infinite"}:
+        for key, value in limits.items():
+            yield from _other_limits(value, f"{name}.{key}") if f"{name}.{key}" != "max.tres.total" else ()
+    elif isinstance(limits, (Mapping, int)):
+        with suppress(InvalidInstance):  # not a number
+            if (number := whole(limits)) is not None:
+                yield name, str(number)
+    elif isinstance(limits, list) and limits:
+        yield name, "set"
 
 
 def user_names(document: Mapping[str, Any], name: str) -> dict[tuple[str, str], str]:

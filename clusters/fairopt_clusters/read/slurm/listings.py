@@ -84,7 +84,7 @@ def listing_of(text: str, name: str) -> dict[str, Any] | None:
         return {"jobs": list(_records(text, name))}
     if "JOBID" in titles:
         return {"jobs": list(_queue(text, name))}
-    if "Account" in titles and "User" in titles and "RawShares" not in titles:
+    if {"Account", "User"} <= {*titles} and not {"RawShares", "JobID", "JobIDRaw"} & {*titles}:
         return {"associations": list(_associations(text, name))}
     return None
 

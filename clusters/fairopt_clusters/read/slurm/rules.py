@@ -45,7 +45,7 @@ _FLAGS = {
 _IN_GIB = {"": 1024.0, "K": 1048576.0, "M": 1024.0, "G": 1.0, "T": 1 / 1024, "P": 1 / 1048576}
 _JOBS = {"GrpJobs": False, "MaxJobs": True, "MaxJobsPU": True, "MaxJobsPerUser": True}  # limits, and whether by user
 _TRES = {"GrpTRES": False, "MaxTRESPU": True, "MaxTRESPerUser": True}
-_OTHER = re.compile(r"(Grp|Max|Min)\w+|UsageFactor|UsageThres|Preempt")
+_OTHER = re.compile(r"(Grp|Max|Min)\w+|max[.].+|UsageFactor|UsageThres|Preempt")
 
 
 def rules_of_slurm(

@@ -99,8 +99,7 @@ PriorityFlags={flags}
     jobs = gpus + [job(9, "c", "cpu=4,mem=4G,node=1", array_task_string="1-20")]
     place = folder(tmp_path, jobs, slurm_conf=conf)
     result = CliRunner().invoke(app, ["solve", str(place), "-p", "slurm", "--json"])
-    told = json.loads(result.stdout)
-    found = {user.partition("/")[0]: n for user, n in zip(told["users"], told["tasks"], strict=True)}
+    found = {user.partition("/")[0]: n for user, n in json.loads(result.stdout)["tasks"].items()}
     level = 64 / (2 * 4 + 4 * 15) if flags == "MAX_TRES" else 64 / (2 * 5 + 4 * 19)
     bills = (15, 4) if flags == "MAX_TRES" else (19, 5)
     exact = {"g": level * bills[1], "c": level * bills[0]}  # 2 g + 4 c = 64 cores, and equal bills

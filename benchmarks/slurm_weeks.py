@@ -70,10 +70,11 @@ def written(jobs: list[fo.Job], shares: dict[str, int], caps: bool) -> str:
     entries = [
         {"account": name, "parent_account": PARENTS.get(name, "root"), "shares_raw": n} for name, n in shares.items()
     ]
+    asked = [f"cpu={job.tasks * job.demands[0]:g},node={job.tasks}" for job in jobs]
     waiting = [
-        {"job_id": k, "account": job.team, "job_state": ["PENDING"], "tres_req_str": f"cpu={job.tasks * job.demands[0]:g},node={job.tasks}"}
-        for k, job in enumerate(jobs)
-    ]  # fmt: skip
+        {"job_id": k, "account": job.team, "job_state": ["PENDING"], "tres_req_str": tres}
+        for k, (job, tres) in enumerate(zip(jobs, asked, strict=True))
+    ]
     nodes = [{"name": f"n{k}", "cpus": CORES, "real_memory": 1024} for k in range(SERVERS)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

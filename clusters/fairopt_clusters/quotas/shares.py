@@ -1,9 +1,9 @@
-"""Fairshares of accounts of Slurm, from what they are owed: weights, promises and the tree, whoever asks for what now."""
+"""Fairshares of accounts of Slurm, from what they are owed: weights, promises and the tree, not who asks for what now."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -123,8 +123,8 @@ class Shares(Amounts):
 def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fraction) -> list[int]:
     """Whole shares of siblings by weights, raised until each has its floor of their part of all.
 
-    Those that have it anyway keep their shares, or a multiple of them where whole numbers are too coarse. Of shares that
-    keep all floors nothing is changed. Floors that are too large together are kept in proportion.
+    Those that have it anyway keep their shares, or a multiple of them where whole numbers are too coarse. Shares that
+    keep all floors are not changed. Floors that are too large together are kept in proportion.
     """
     scale = math.lcm(*(one.denominator for one in weights))
     shares = [int(one * scale) for one in weights]

@@ -1,7 +1,7 @@
 """Traces of parallel computers in the Standard Workload Format (``.swf``, ``.swf.gz``), version 2.2.
 
-Chapin et al. (1999), *Benchmarks and Standards for the Evaluation of Parallel Job Schedulers*, and the page of the
-Parallel Workloads Archive. Below comments that begin with ``;``, a job is a line of 18 numbers, -1 where one is unknown.
+Chapin et al. (1999), *Benchmarks and Standards for the Evaluation of Parallel Job Schedulers*. Below comments that
+begin with ``;``, a job is a line of 18 numbers, -1 where one is unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +46,12 @@ def read_swf_servers(path: Path) -> Arguments:
     most = int(given) if re.fullmatch(r"[1-9]\d*", given) else int(_processors(_numbers(path, rows)).max(initial=1))
     source = "of the header" if given else "that the largest job asks for"
     notes = [f"one server with {counted(most, 'processor')}, {source}; --servers gives others"]
-    values = {"demands": np.zeros((0, 1)), "capacities": [[float(most)]], "resources": ["cpu"], "servers": ["processors"]}
+    values = {
+        "demands": np.zeros((0, 1)),
+        "capacities": [[float(most)]],
+        "resources": ["cpu"],
+        "servers": ["processors"],
+    }
     return Arguments(values | {"users": [], "notes": notes}, (os.fspath(path),), False)
 
 
@@ -54,8 +59,8 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
     """Read jobs that ran.
 
     A job arrives at its submit time, runs for its run time, and has its requested time as limit, or no planned end. It
-    asks for its requested processors, else those allocated: of one server where one has so many, else it is a gang of as
-    many tasks. Memory is that per processor. Users are those of groups, which are teams; with ``users="group"`` groups.
+    asks for its requested processors, else those allocated: of one server where one has so many, else it is a gang of
+    as many tasks. Memory is that per processor. Users are those of groups, which are teams, or are groups.
     """
     check_choice("users", users, ("user", "group"))
     header, lines = _lines(path)
@@ -79,7 +84,9 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
         kept[left] = False
     for code, what in _ENDS.items():
         notes.add(what, number=int((status[kept] == code).sum()))
-    notes.add("{job} after a preceding one {counts} as independent", number=int((field["preceding job"][kept] > 0).sum()))
+    notes.add(
+        "{job} after a preceding one {counts} as independent", number=int((field["preceding job"][kept] > 0).sum())
+    )
     if not kept.any():
         raise notes.nothing_left(f"{path} has no job that ran")
     field, processors = {of: values[kept] for of, values in field.items()}, processors[kept]
@@ -108,7 +115,9 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
         time_unit="s",
     )
     fits = jobs.fitting(servers)
-    notes.add("{job} larger than the servers {was} left out", *(f"{field['job number'][k]:g}" for k in np.flatnonzero(~fits)))
+    notes.add(
+        "{job} larger than the servers {was} left out", *(f"{field['job number'][k]:g}" for k in np.flatnonzero(~fits))
+    )
     if not fits.any():
         raise notes.nothing_left(f"{path} has no job that fits on the servers")
     return jobs.part(fits)
@@ -148,7 +157,9 @@ def _numbers(path: Path, lines: list[tuple[int, str]]) -> Float:
     cells = [line.split() for _, line in lines]
     for (number, _), row in zip(lines, cells, strict=True):
         if len(row) != len(FIELDS):
-            raise InvalidInstance(f"{path}, line {number}: the row has {len(row)} fields, not {len(FIELDS)}; {_EXPECTED}")
+            raise InvalidInstance(
+                f"{path}, line {number}: the row has {len(row)} fields, not {len(FIELDS)}; {_EXPECTED}"
+            )
     try:
         made = np.array(cells, dtype=float).reshape(-1, len(FIELDS))
         if np.isfinite(made).all():
@@ -161,4 +172,6 @@ def _numbers(path: Path, lines: list[tuple[int, str]]) -> Float:
         for k, cell in enumerate(row)
         if not re.fullmatch(r"-?\d+(\.\d*)?", cell)
     )
-    raise InvalidInstance(f"{path}, line {number}, column {k + 1} ({FIELDS[k]}): {shown(cell)} is not a number; {_EXPECTED}")
+    raise InvalidInstance(
+        f"{path}, line {number}, column {k + 1} ({FIELDS[k]}): {shown(cell)} is not a number; {_EXPECTED}"
+    )

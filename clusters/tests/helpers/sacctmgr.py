@@ -1,4 +1,4 @@
-"""A model of Slurm's accounting database: what lines of ``sacctmgr modify account`` change, and what its commands print."""
+"""A model of Slurm's accounting database: what lines of ``sacctmgr modify account`` change, and what is then shown."""
 
 import json
 import re

@@ -139,8 +139,14 @@ FIRST = ROWS.splitlines()[0] + "\n"
         (HEADER.replace("ReqTRES", "Other") + FIRST, "has no column ReqTRES; give sacct -P -X -o JobID,"),
         (HEADER + FIRST.replace("ann", "a|nn"), "line 2: the row has 12 cells where the header has 11; leave out"),
         (HEADER + FIRST + "102|bob|cf\n", "line 3: the row has 3 cells where the header has 11; it is cut off: save"),
-        ("JobID   JobName  Account\n------ -------- --------\n", "line 1: the columns are not separated by '|'; give sacct"),
-        (HEADER + FIRST.replace("|02:00:00|", "|abc|"), "line 2, column 'Timelimit': 'abc' is no time; give a time such"),
+        (
+            "JobID   JobName  Account\n------ -------- --------\n",
+            "line 1: the columns are not separated by '|'; give sacct",
+        ),
+        (
+            HEADER + FIRST.replace("|02:00:00|", "|abc|"),
+            "line 2, column 'Timelimit': 'abc' is no time; give a time such",
+        ),
         (HEADER + FIRST.replace("|01:00:00|", "|ten|"), "line 2, column 'Elapsed': 'ten' is no time; give a time such"),
         (
             HEADER + FIRST.replace("|1|billing", "|two|billing"),

@@ -21,7 +21,9 @@ def line(number, submit, run, processors, limit=-1, status=1, user=1, group=1, m
     of = dict.fromkeys(FIELDS, -1) | {"job number": number, "submit time": submit, "wait time": 0, "run time": run}
     of |= {"allocated processors": processors, "requested processors": processors, "requested time": limit}
     of |= {"status": status, "user": user, "group": group, "requested memory": memory}
-    return " ".join(str(value) for value in (of | {key.replace("_", " "): value for key, value in more.items()}).values())
+    return " ".join(
+        str(value) for value in (of | {key.replace("_", " "): value for key, value in more.items()}).values()
+    )
 
 
 def trace_of(tmp_path, *lines, header=HEADER, servers=None, **options):
@@ -74,7 +76,11 @@ def test_without_a_header_the_largest_job_fits_and_larger_servers_may_be_given(t
         [], [[16, 64], [16, 64], [16, 64]], resources=["cpu", "memory"], units={"cpu": "core", "memory": "GiB"}
     )
     small, large = trace_of(tmp_path, *rows, servers=servers)
-    assert (small.tasks, small.demands) == (1, (12, 12)) and (large.tasks, large.gang, large.demands) == (40, True, (1, 0))
+    assert (small.tasks, small.demands) == (1, (12, 12)) and (large.tasks, large.gang, large.demands) == (
+        40,
+        True,
+        (1, 0),
+    )
 
 
 def test_a_compressed_trace_is_replayed_without_other_options(tmp_path, monkeypatch):
@@ -93,8 +99,8 @@ def test_a_compressed_trace_is_replayed_without_other_options(tmp_path, monkeypa
     ("text", "message"),
     [
         ("1 2 3", "line 6: the row has 3 fields, not 18; expected a trace in the Standard Workload Format"),
-        (line(1, 0, "ten", 4), "line 6, column 4 (run time): \"ten\" is not a number"),
-        (line(1, 0, "nan", 4), "line 6, column 4 (run time): \"nan\" is not a number"),
+        (line(1, 0, "ten", 4), 'line 6, column 4 (run time): "ten" is not a number'),
+        (line(1, 0, "nan", 4), 'line 6, column 4 (run time): "nan" is not a number'),
         (line(1, 0, 0, 4), "has no job that ran; "),
         ("", "has no job that ran"),
     ],

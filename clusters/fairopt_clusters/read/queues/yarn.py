@@ -178,9 +178,13 @@ def tree_of_capacities(root: Element, name: str) -> QueueTree:
         raise InvalidInstance(f"{name} names no queues; give the property {_PREFIX}{_ROOT}.queues")
     general = [key for key in properties if not key.startswith(f"{_ROOT}.")]
     notes = [f"not modelled of {name}: {', '.join(general)}"] if general else []
-    of_labels = {f"{of[2] or value} ({of[1]})": None for key, (value, _) in properties.items() if (of := _LABELS.match(key))}
+    of_labels = {
+        f"{of[2] or value} ({of[1]})": None for key, (value, _) in properties.items() if (of := _LABELS.match(key))
+    }
     if of_labels:
-        notes.append(f"node labels and capacities by label are not modelled, as if all servers had none: {first_of(of_labels)}")
+        notes.append(
+            f"node labels and capacities by label are not modelled, as if all servers had none: {first_of(of_labels)}"
+        )
     notes.append(
         About("a percentage of capacity is a guarantee of that part of the queue above, and the weight beyond it")
     )

@@ -76,7 +76,7 @@ class _Record:
 
 
 def is_accounting(path: Path, kinds: Sequence[str]) -> bool:
-    """Whether a file is output of sacct: JSON, a first line with ``|`` and without commas, or one of ``JobID`` alone."""
+    """Whether a file is output of sacct: JSON, or a first line with ``|`` or ``JobID`` first, and without commas."""
     if path.is_dir():
         return False
     text = read_text(path, "expected a CSV table of jobs, or output of sacct").lstrip()

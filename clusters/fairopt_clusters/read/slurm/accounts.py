@@ -79,7 +79,11 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     for k, entry in enumerate(entries):
         one = checked(Association, entry, name, f"associations[{k}]")
-        more = {} if one.place else {"place": f"{name}: associations[{k}]", "rest": dict(_other_limits(entry.get("max"), "max"))}
+        more = (
+            {}
+            if one.place
+            else {"place": f"{name}: associations[{k}]", "rest": dict(_other_limits(entry.get("max"), "max"))}
+        )
         yield one.model_copy(update=more)
 
 

@@ -10,68 +10,37 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import shown
 from fairopt_clusters.read.slurm.accounts import entry_of
 from fairopt_clusters.read.slurm.fields import amount_of, time_seconds
 
-_OF_SQUEUE = {  # titles of columns, of ``-o`` too, and keys of squeue --json
-    "JOBID": "job_id",
-    "PARTITION": "partition",
-    "USER": "user_name",
-    "ACCOUNT": "account",
-    "QOS": "qos",
-    "ST": "job_state",
-    "STATE": "job_state",
-    "REASON": "state_reason",
-    "NODES": "node_count",
-    "CPUS": "cpus",
-    "MIN_CPUS": "minimum_cpus_per_node",
-    "MIN_MEMORY": "memory_per_node",
-    "TRES_PER_NODE": "tres_per_node",
-    "TRES_PER_JOB": "tres_per_job",
-    "TRES_PER_TASK": "tres_per_task",
-    "FEATURES": "features",
-    "NODELIST": "nodes",
-    "REQ_NODES": "required_nodes",
-    "EXC_NODES": "excluded_nodes",
-    "RESERVATION": "resv_name",
-    "LICENSES": "licenses",
-    "TIME_LIMIT": "time_limit",
-}
-_OF_SCONTROL = {  # keys of records
-    "JobId": "job_id",
-    "ArrayJobId": "array_job_id",
-    "HetJobId": "het_job_id",
-    "Partition": "partition",
-    "UserId": "user_name",
-    "Account": "account",
-    "QOS": "qos",
-    "JobState": "job_state",
-    "Reason": "state_reason",
-    "NumNodes": "node_count",
-    "NumTasks": "tasks",
-    "NumCPUs": "cpus",
-    "MinCPUsNode": "minimum_cpus_per_node",
-    "MinMemoryNode": "memory_per_node",
-    "MinMemoryCPU": "memory_per_cpu",
-    "TRES": "tres_req_str",
-    "ReqTRES": "tres_req_str",
-    "AllocTRES": "tres_alloc_str",
-    "TresPerNode": "tres_per_node",
-    "TresPerJob": "tres_per_job",
-    "TresPerTask": "tres_per_task",
-    "Features": "features",
-    "NodeList": "nodes",
-    "ReqNodeList": "required_nodes",
-    "ExcNodeList": "excluded_nodes",
-    "Reservation": "resv_name",
-    "Licenses": "licenses",
-    "TimeLimit": "time_limit",
-}
+
+def _table(text: str) -> dict[str, str]:
+    """Names in a text of Slurm, and the keys of ``squeue --json``."""
+    return dict(one.split("=") for one in text.split())
+
+
+_OF_SQUEUE = _table("""
+    JOBID=job_id PARTITION=partition USER=user_name ACCOUNT=account QOS=qos ST=job_state STATE=job_state
+    REASON=state_reason NODES=node_count CPUS=cpus MIN_CPUS=minimum_cpus_per_node
+    MIN_MEMORY=memory_per_node TRES_PER_NODE=tres_per_node TRES_PER_JOB=tres_per_job
+    TRES_PER_TASK=tres_per_task FEATURES=features NODELIST=nodes REQ_NODES=required_nodes
+    EXC_NODES=excluded_nodes RESERVATION=resv_name LICENSES=licenses TIME_LIMIT=time_limit
+""")
+_OF_SCONTROL = _table("""
+    JobId=job_id ArrayJobId=array_job_id HetJobId=het_job_id Partition=partition UserId=user_name
+    Account=account QOS=qos JobState=job_state Reason=state_reason NumNodes=node_count NumTasks=tasks
+    NumCPUs=cpus MinCPUsNode=minimum_cpus_per_node MinMemoryNode=memory_per_node
+    MinMemoryCPU=memory_per_cpu TRES=tres_req_str ReqTRES=tres_req_str AllocTRES=tres_alloc_str
+    TresPerNode=tres_per_node TresPerJob=tres_per_job TresPerTask=tres_per_task Features=features
+    NodeList=nodes ReqNodeList=required_nodes ExcNodeList=excluded_nodes Reservation=resv_name
+    Licenses=licenses TimeLimit=time_limit
+""")
 _SQUEUE = "squeue -o '%i|%P|%u|%a|%q|%T|%D|%C|%m|%b|%l|%R'"
 _SACCTMGR = "sacctmgr -P show assoc format=cluster,account,user,partition,parentname,share,grptres,maxjobs"
 _ARRAY = re.compile(r"(\d+)_(?:\[(.*)\]|\d+)")
-_FREE = re.compile(r"\b(JobName|\w*Comment|Command|WorkDir|StdErr|StdIn|StdOut|Extra)=.*")  # text to the end of the line
+_FREE = re.compile(
+    r"\b(JobName|\w*Comment|Command|WorkDir|StdErr|StdIn|StdOut|Extra)=.*"
+)  # text to the end of the line
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _ENDLESS = {"", "UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit", "N/A"}
 

@@ -1,4 +1,4 @@
-"""What partitions of ``slurm.conf`` say of jobs that wait: which is the default, whole servers, and limits on each job."""
+"""What partitions of ``slurm.conf`` say of jobs that wait: the default one, whole servers, and limits on each job."""
 
 from __future__ import annotations
 

@@ -55,10 +55,11 @@ def said(instance, words):
 
 def test_types_of_gres_conf_and_the_default_partition_say_where_jobs_run(tmp_path):
     jobs = [
-        job(1, "a", "cpu=8,mem=10G,node=1,gres/gpu=1", partition="gpu", tres_per_node="gres/gpu:a100:1", array_task_string="1-99"),
+        job(1, "a", "cpu=8,mem=10G,node=1,gres/gpu=1", partition="gpu", array_task_string="1-99")
+        | {"tres_per_node": "gres/gpu:a100:1"},
         job(2, "b", "cpu=8,mem=10G,node=1", array_task_string="1-99"),
         job(3, "b", "cpu=8,mem=10G,node=1", partition="batch", array_task_string="1-99"),
-    ]  # fmt: skip
+    ]
     read = fo.read(folder(tmp_path, jobs, slurm_conf=CONF.format(more=""), gres_conf=GRES, readme_txt="hello"))
     tasks, where = tasks_of(read)
     assert tasks == pytest.approx({"a": 16, "b": 40})
@@ -83,7 +84,7 @@ def test_a_partition_that_gives_whole_servers_and_limits_on_each_job_count(tmp_p
     assert tasks == pytest.approx({"a": 5, "b": 40})
     assert said(read, "1 job of a partition that gives whole servers takes these (OverSubscribe=EXCLUSIVE) (1)")
     assert said(read, "2 jobs beyond a limit of its partition on each job were left out (such as 3: gpu: MaxNodes=2)")
-    with pytest.raises(InvalidInstance, match="the partition .gpu. of slurm.conf has MaxNodes=2 MaxTime=soon; give a"):
+    with pytest.raises(InvalidInstance, match=r"the partition .gpu. of slurm.conf has MaxNodes=2 MaxTime=soon; give a"):
         fo.read(folder(tmp_path, jobs, slurm_conf=CONF.format(more="MaxTime=soon")))
 
 
@@ -96,14 +97,14 @@ PartitionName=all Nodes=ALL Default=YES TRESBillingWeights="CPU=1.0,Mem=0.25G,GR
 PriorityFlags={flags}
 """
     gpus = [job(k, "g", "cpu=2,mem=8G,node=1,gres/gpu=1") for k in range(8)]
-    jobs = gpus + [job(9, "c", "cpu=4,mem=4G,node=1", array_task_string="1-20")]
+    jobs = [*gpus, job(9, "c", "cpu=4,mem=4G,node=1", array_task_string="1-20")]
     place = folder(tmp_path, jobs, slurm_conf=conf)
     result = CliRunner().invoke(app, ["solve", str(place), "-p", "slurm", "--json"])
     found = {user.partition("/")[0]: n for user, n in json.loads(result.stdout)["tasks"].items()}
     level = 64 / (2 * 4 + 4 * 15) if flags == "MAX_TRES" else 64 / (2 * 5 + 4 * 19)
     bills = (15, 4) if flags == "MAX_TRES" else (19, 5)
     exact = {"g": level * bills[1], "c": level * bills[0]}  # 2 g + 4 c = 64 cores, and equal bills
-    assert found == pytest.approx(exact, rel=1e-6) 
+    assert found == pytest.approx(exact, rel=1e-6)
     assert exact == pytest.approx(dict(zip("gc", right, strict=True)), abs=5e-4)
     weights = {"cpu": 1, "memory": 0.25, "gpu": 15}
     policy = fc.policies.FairTree(weights, largest=flags == "MAX_TRES")
@@ -134,7 +135,9 @@ def test_capacities_by_node_label_of_yarn_are_named(tmp_path):
     given = {"queues": "a,b", "a.capacity": "60", "b.capacity": "40", "accessible-node-labels": "gpu"}
     given |= {"accessible-node-labels.gpu.capacity": "100", "a.accessible-node-labels.gpu.capacity": "100"}
     given |= {"b.default-node-label-expression": "gpu"}
-    text = "".join(f"<property><name>{of}.{key}</name><value>{value}</value></property>" for key, value in given.items())
+    text = "".join(
+        f"<property><name>{of}.{key}</name><value>{value}</value></property>" for key, value in given.items()
+    )
     (tmp_path / "capacity-scheduler.xml").write_text(f"<configuration>{text}</configuration>")
     tree = fc.read_queues(tmp_path / "capacity-scheduler.xml")
     labels = [note for note in tree.notes if "node labels" in note]

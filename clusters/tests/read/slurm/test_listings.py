@@ -9,8 +9,8 @@ from fairopt.errors import InvalidInstance
 
 NODES = [{"name": f"n{k}", "cpus": 64, "real_memory": 131072, "gres": "gpu:4", "partitions": ["all"]} for k in (1, 2)]
 JOBS = [
-    {"job_id": 101, "array_job_id": 101, "account": "bio", "user_name": "ann", "job_state": ["PENDING"], "qos": "normal"}
-    | {"partition": "all", "cpus": 8, "memory_per_node": 4096, "tres_per_node": "gres/gpu:1", "node_count": 1}
+    {"job_id": 101, "array_job_id": 101, "account": "bio", "user_name": "ann", "job_state": ["PENDING"]}
+    | {"qos": "normal", "partition": "all", "cpus": 8, "memory_per_node": 4096, "tres_per_node": "gres/gpu:1", "node_count": 1}
     | {"array_task_string": "1-40%8", "time_limit": 60},
     {"job_id": 102, "account": "cfd", "user_name": "bob", "job_state": ["RUNNING"], "nodes": "n[1-2]", "qos": "normal"}
     | {"partition": "all", "cpus": 64, "memory_per_node": 8192, "node_count": 2, "time_limit": 1440},
@@ -96,7 +96,9 @@ def test_texts_of_jobs_are_read_as_their_json(text, name, tmp_path):
 def test_squeue_separated_by_blanks_is_read_if_no_cell_has_one(tmp_path):
     blanks = "\n".join("  ".join(line.split("|")) for line in SQUEUE.replace("x y", "x").splitlines())
     same(read(tmp_path, blanks, "squeue.txt"), read(tmp_path, SQUEUE, "squeue.txt"))
-    with pytest.raises(InvalidInstance, match=r"squeue.txt, line 3: the row has 14 cells where the header has 13; give sq"):
+    with pytest.raises(
+        InvalidInstance, match=r"squeue.txt, line 3: the row has 14 cells where the header has 13; give sq"
+    ):
         read(tmp_path, blanks.replace("  x  ", "  x y  "), "squeue.txt")
 
 
@@ -120,10 +122,10 @@ def test_associations_of_sacctmgr_are_a_tree_with_shares_and_limits(accounts, tm
 @pytest.mark.parametrize(
     ("jobs", "accounts", "message"),
     [
-        ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 p n u PD 0:00 1 (P)\n", None, "has no column CPUS; giv"),
+        ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 p n u PD 0 1 (P)\n", None, "has no column CPUS"),
         (SQUEUE.replace("|4G|", "|much|"), None, "squeue.txt, line 2: give a number for"),
         (SQUEUE.replace("|1:00:00|", "|soon|"), None, "squeue.txt, line 2: give a time such as 14-0"),
-        (SQUEUE, ASSOC.replace("|ParentName|", "|Parent|"), "does not say which accounts are above others; give sacctmg"),
+        (SQUEUE, ASSOC.replace("|ParentName|", "|Parent|"), "does not say which accounts are above others"),
         (SQUEUE, ASSOC.replace("|Share|", "|Weight|"), "has no column Share; give sacctmgr -P show assoc"),
         (SQUEUE, ASSOC.replace("|3|", "|many|"), "associations.txt, line 3: give a whole number"),
     ],

@@ -1,4 +1,4 @@
-"""Fairshares of accounts of Slurm, from what they are owed: weights, promises and the tree, not who asks for what now."""
+"""Fairshares of accounts of Slurm, from what they are owed: weights, promises and the tree, not demand of now."""
 
 from __future__ import annotations
 

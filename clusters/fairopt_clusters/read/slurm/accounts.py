@@ -140,8 +140,8 @@ def tree_of(
         weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
         parent = "" if one.parent_account == _ROOT else one.parent_account
         contract = Contract(limit=amounts_of(one.limits)) if contracts is None else contracts.get(account, Contract())
-        amounts = {"guarantee": contract.promised, "limit": contract.limit}
-        queues.append(Queue(account, parent, weight, **amounts, notes=notes, place=one.place))
+        amounts = contract.promised, contract.limit
+        queues.append(Queue(account, parent, weight, *amounts, notes=notes, place=one.place))
     shares = {(one.account, one.user): one for one in associations_in(document, name) if by_user and one.user}
     for key, title in user_names(document, name).items() if by_user else ():
         one = shares[key]

@@ -10,7 +10,8 @@ from fairopt.errors import InvalidInstance
 NODES = [{"name": f"n{k}", "cpus": 64, "real_memory": 131072, "gres": "gpu:4", "partitions": ["all"]} for k in (1, 2)]
 JOBS = [
     {"job_id": 101, "array_job_id": 101, "account": "bio", "user_name": "ann", "job_state": ["PENDING"]}
-    | {"qos": "normal", "partition": "all", "cpus": 8, "memory_per_node": 4096, "tres_per_node": "gres/gpu:1", "node_count": 1}
+    | {"qos": "normal", "partition": "all"}
+    | {"cpus": 8, "memory_per_node": 4096, "tres_per_node": "gres/gpu:1", "node_count": 1}
     | {"array_task_string": "1-40%8", "time_limit": 60},
     {"job_id": 102, "account": "cfd", "user_name": "bob", "job_state": ["RUNNING"], "nodes": "n[1-2]", "qos": "normal"}
     | {"partition": "all", "cpus": 64, "memory_per_node": 8192, "node_count": 2, "time_limit": 1440},

@@ -291,6 +291,6 @@ def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool)
         )
     if target == "slurm" and users not in (None, "account"):
         raise InvalidBlock(
-            f"fairshares and limits of Slurm are of accounts, but --users {users} makes other teams; leave it out, or give another "
-            "--format"
+            f"fairshares and limits of Slurm are of accounts, but --users {users} makes other teams; leave it out, or "
+            "give another --format"
         )

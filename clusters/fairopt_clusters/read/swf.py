@@ -111,6 +111,7 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
         [None],
         teams=list(teams),
         gangs=tasks > 1,
+        labels=[{"JobID": f"{n:.0f}"} for n in field["job number"].tolist()],
         limits=np.maximum(limits, field["run time"]),
         time_unit="s",
     )

@@ -412,7 +412,10 @@ def test_users_without_teams_have_quotas_each(run, tmp_path):
             ("kube", "--users", "label:lab", "-f", "kubernetes"),
             "but the teams of kube are the values of label:lab; give",
         ),
-        (("slurm", "--users", "qos", "-f", "slurm"), "fairshares and limits of Slurm are of accounts, but --users qos makes"),
+        (
+            ("slurm", "--users", "qos", "-f", "slurm"),
+            "fairshares and limits of Slurm are of accounts, but --users qos makes",
+        ),
         (("kube", "-f", "yaml"), "--format yaml: give csv, kubernetes, kueue or slurm"),
         (("kube", "--out", "q.pdf"), "cannot write q.pdf; give a name that ends in .csv"),
         (("kube", "--resource", "tpu"), "there is no resource 'tpu'"),

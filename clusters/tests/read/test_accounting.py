@@ -49,8 +49,27 @@ def written(tmp_path, monkeypatch):
 def test_text_gives_arrivals_durations_limits_gangs_teams_and_places(cluster, written):
     trace = fo.online.read_jobs(written(HEADER + ROWS), cluster)
     assert list(trace) == [
-        fo.Job("bio/ann", (8.0, 32.0, 1.0), 3600.0, arrival=0.0, limit=7200.0, team="bio", eligible=("A100",)),
-        fo.Job("cfd/bob", (32.0, 128.0, 0.0), 3620.0, tasks=2, arrival=300.0, limit=3620.0, team="cfd", gang=True),
+        fo.Job(
+            "bio/ann",
+            (8.0, 32.0, 1.0),
+            3600.0,
+            arrival=0.0,
+            limit=7200.0,
+            team="bio",
+            eligible=("A100",),
+            labels={"JobID": "101"},
+        ),
+        fo.Job(
+            "cfd/bob",
+            (32.0, 128.0, 0.0),
+            3620.0,
+            tasks=2,
+            arrival=300.0,
+            limit=3620.0,
+            team="cfd",
+            gang=True,
+            labels={"JobID": "102"},
+        ),
     ]
     assert trace.time_unit == "s" and fo.simulate(cluster, trace).time_unit == "s"
     notes = " ".join(trace.notes)

@@ -190,7 +190,7 @@ def _arguments(
         gangs=nodes > 1,
         limits=limits,
         together=[record.together for record in records],
-        labels=[record.labels or None for record in records],
+        labels=[{"JobID": record.name} | record.labels for record in records],
         time_unit="s",
     )
     fits = jobs.fitting(servers)

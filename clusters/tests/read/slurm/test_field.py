@@ -146,3 +146,16 @@ def test_capacities_by_node_label_of_yarn_are_named(tmp_path):
         "gpu (root.b)"
     ]
     assert not any("label" in key for queue in tree.queues for key in queue.notes)
+
+
+def test_an_account_at_the_top_stands_beside_its_siblings_under_its_name(tmp_path):
+    jobs = [job(k, name, "cpu=1,node=1", array_task_string="1-999") for k, name in enumerate(("hep", "astro", "ml"))]
+    accounts = {"physics": ("root", 60), "hep": ("physics", 1), "astro": ("physics", 1), "ml": ("root", 40)}
+    tree = [{"account": name, "parent_account": above, "shares_raw": n} for name, (above, n) in accounts.items()]
+    place = folder(
+        tmp_path, jobs, slurm_conf=CONF.format(more=""), associations_json=json.dumps({"associations": tree})
+    )
+    answer = fo.HDRF(by=("parent1", "team")).allocate(fo.read(place))
+    sums = fo.questions.team_sums(answer, "parent1", alone=True)
+    assert (sums.names, sums.weights.tolist()) == (("physics", "ml"), [60, 40])
+    assert sums.units[0, 0] / sums.units[1, 0] == pytest.approx(1.5)

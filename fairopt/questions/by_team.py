@@ -55,7 +55,7 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
         order, beside = instance.teams.outermost_first, dict[str, list[int]]()
         inside = [instance.teams[label] for label in order[order.index(by) + 1 :]]
         for j in np.flatnonzero(instance.teams.labelling(by).of_user < 0).tolist():
-            beside.setdefault(next((of[j] for of in inside if of[j] is not None), instance.users[j]), []).append(j)
+            beside.setdefault(next(filter(None, (of[j] for of in inside)), instance.users[j]), []).append(j)
         names += beside
         members += [np.array(rows) for rows in beside.values()]
         own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))

@@ -24,9 +24,13 @@ _FIX = "give teams that are accounts, another format, or name the teams to write
 
 @dataclass(frozen=True)
 class AccountsNow:
-    """What an input says of accounts: raw fairshares, None for that of the parent; limits and contracts, if known."""
+    """What an input says of accounts: raw fairshares, None for that of the parent, and what is above, "" at the top.
+
+    Limits and contracts are None if they are not known.
+    """
 
     shares: Mapping[str, float | None] = field(default_factory=dict)
+    above: Mapping[str, str] = field(default_factory=dict)
     limits: Sequence[Quota] | None = None
     cluster: str = ""
     contracts: Mapping[str, Contract] | None = None
@@ -164,13 +168,10 @@ def read_associations(document: Mapping[str, Any], name: str) -> AccountsNow:
     known = [*associations_in(document, name)]
     clusters = {one.cluster for one in known} - {""}
     of_accounts = [quota for one in known if one.is_account for quota in _quotas(one.account, one.limits)]
-    shares = {
-        queue.name: None if OF_PARENT in queue.notes else queue.weight
-        for queue in (tree_of(document, name).queues if len(clusters) < 2 else ())
-        if queue.place
-    }
+    queues = [one for one in (tree_of(document, name).queues if len(clusters) < 2 else ()) if one.place]
     return AccountsNow(
-        shares,
+        {one.name: None if OF_PARENT in one.notes else one.weight for one in queues},
+        {one.name: one.parent for one in queues},
         None if document.get(WITHOUT_LIMITS) else of_accounts,
         clusters.pop() if len(clusters) == 1 else "",
     )

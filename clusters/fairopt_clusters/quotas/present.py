@@ -127,7 +127,7 @@ def _of_text(name: str) -> AccountsNow:
     if text.startswith(("sacctmgr", "#!", "# Quotas")) or (document := document_of_text(text, name)) is None:
         rows = read_sacctmgr(text, name)
         shares = {row.team: row.amount for row in rows if row.resource == FAIRSHARE}
-        return AccountsNow(shares, [row for row in rows if row.resource != FAIRSHARE])
+        return AccountsNow(shares, limits=[row for row in rows if row.resource != FAIRSHARE])
     return read_associations(document, name) if {"associations", "shares"} & {*document} else AccountsNow()
 
 

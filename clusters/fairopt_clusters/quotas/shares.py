@@ -64,8 +64,8 @@ class Shares(Amounts):
         if promised:
             said = first_of(f"{name} {float(self._own_floor(name)):.3g}" for name in promised)
             notes.append(f"promised, as the largest part of a resource of the cluster: {said}")
-        leaves = [name for name in shares if name not in self._children]
-        notes.append(f"owed of the cluster: {first_of(f'{one} {float(parts[one]):.1%}' for one in leaves)}")
+        leaves = [f"{name} {float(parts[name]):.1%}" for name in shares if name not in self._children]
+        notes += [f"owed of the cluster: {first_of(leaves)}"] * bool(leaves)
         if kept := [name for name, share in now.items() if share is None]:
             notes.append(f"with the fairshare of the parent, which stays: {first_of(kept)}")
         notes.append("Slurm steers billed usage to these parts, as past usage decays; a fairshare stops nobody")
@@ -83,11 +83,13 @@ class Shares(Amounts):
 
     @cached_property
     def _children(self) -> dict[str, list[str]]:
-        """The accounts below each, from the top down; "" is the root."""
-        labels = [*self.full.teams.outermost_first]
+        """The accounts below each, from the top down; "" is the root: of the input, else those with tasks."""
+        labels, known = [*self.full.teams.outermost_first], self.given.accounts.above
         mine = labels if self.teams.by is None else labels[: labels.index(self.teams.by) + 1]
-        found: dict[str, dict[str, None]] = {"": {}}
-        for j, user in enumerate(self.full.users):
+        found: dict[str, dict[str, None]] = {"": {}} | {name: {} for name in known}
+        for name, above in known.items():
+            found.setdefault(above, {})[name] = None
+        for j, user in enumerate(self.full.users if not known else ()):
             path = [name for label in mine if (name := self.full.teams[label][j]) is not None] if mine else [user]
             for above, name in zip(("", *path), path, strict=False):
                 found.setdefault(above, {})[name] = None
@@ -98,9 +100,16 @@ class Shares(Amounts):
             out |= {name: [*found[name]]} if found[name] else {}
         return out
 
+    @cached_property
+    def _weights(self) -> dict[str, float]:
+        """Weights by account: as they are, or as asked for."""
+        full, now = self.full, self.given.accounts.shares
+        own = {} if full.teams else dict(zip(full.users, full.own_weights.tolist(), strict=True))
+        as_they_are = {name: share for name, share in now.items() if share is not None}
+        return as_they_are | own | {name: full.team_weights.get(name, 1.0) for name in full.teams.names}
+
     def _weight(self, name: str) -> Fraction:
-        own = dict(zip(self.full.users, self.full.own_weights.tolist(), strict=True)) if not self.full.teams else {}
-        return Fraction(self.full.team_weights.get(name, own.get(name, 1.0))).limit_denominator(1000)
+        return Fraction(self._weights.get(name, 1.0)).limit_denominator(1000)
 
     def _own_floor(self, name: str) -> Fraction:
         """The largest part of what there is of a resource that an account is promised."""

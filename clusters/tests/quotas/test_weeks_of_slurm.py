@@ -10,8 +10,10 @@ from fairopt_clusters.quotas.shares import raised
 from hypothesis import given
 from hypothesis import strategies as st
 from sacctmgr import Database
+from typer.testing import CliRunner
 
 import fairopt as fo
+from fairopt.cli import app
 from fairopt.errors import InvalidInstance
 
 FLAT = {"a": ("root", 1, {}), "b": ("root", 3, {}), "c": ("root", 2, {"cpu": 8})}
@@ -46,8 +48,8 @@ def jobs_of(asked):
     ]
 
 
-def written(folder, database, shown, asked, contracts=None, caps=False):
-    """The quotas of a folder with what a command shows of the database."""
+def saved(folder, database, shown, asked, contracts=None):
+    """Save what a command shows of the database, with nodes, jobs and contracts."""
     for file in folder.iterdir():
         file.unlink()
     name, text = getattr(database, shown)()
@@ -56,6 +58,11 @@ def written(folder, database, shown, asked, contracts=None, caps=False):
     (folder / "jobs.json").write_text(json.dumps({"jobs": jobs_of(asked)}))
     if contracts is not None:
         (folder / "contracts.csv").write_text("\n".join(["account,resource,promised,limit", *contracts]))
+
+
+def written(folder, database, shown, asked, contracts=None, caps=False):
+    """The quotas of such a folder."""
+    saved(folder, database, shown, asked, contracts)
     return fc.quotas(fair(folder), "slurm", queues=folder, full_demand=fo.read(folder, full_demand=True), caps=caps)
 
 
@@ -120,6 +127,17 @@ def test_limits_of_a_moment_keep_those_of_contracts_and_end_and_are_the_same_fro
     there = {(name, key) for name, (_, _, tres) in accounts.items() for key in tres}
     assert left == {(a, key) for a, key in there for b, listed in of_contracts if a == b and key.startswith(listed)}
     assert database.state("other") == Database(accounts).state()
+
+
+def test_fairshares_are_written_where_no_job_waits_and_for_accounts_without_jobs(tmp_path, monkeypatch):
+    database = Database(DEEP | {"guests": ("eng", 0, {}), "new": ("bio", 3, {})})
+    for asked in ({}, {"ml": 5}):
+        monkeypatch.chdir(tmp_path)
+        saved(tmp_path, database, "as_dump", asked, ["physics,gpu,3.2,"])
+        result = CliRunner().invoke(app, ["quotas", ".", "--format", "slurm"])
+        assert result.exit_code == 0, result.output
+        (line,) = [one for one in result.stdout.splitlines() if one.startswith("sacctmgr")]
+        assert line.endswith("where name=physics cluster=hpc set Fairshare=4")
 
 
 def test_sshare_shows_no_limits_so_that_all_new_ones_are_written_with_the_cluster(tmp_path):

@@ -86,11 +86,11 @@ class Shares(Amounts):
         """The accounts below each, from the top down; "" is the root: of the input, else those with tasks."""
         labels, known = [*self.full.teams.outermost_first], self.given.accounts.above
         mine = labels if self.teams.by is None else labels[: labels.index(self.teams.by) + 1]
-        found: dict[str, dict[str, None]] = {"": {}} | {name: {} for name in known}
-        for name, above in known.items():
-            found.setdefault(above, {})[name] = None
+        found: dict[str, dict[str, None]] = {name: {} for name in ("", *known)}
+        for name, parent in known.items():
+            found[parent if parent in known else ""][name] = None
         for j, user in enumerate(self.full.users if not known else ()):
-            path = [name for label in mine if (name := self.full.teams[label][j]) is not None] if mine else [user]
+            path = [one for label in mine if (one := self.full.teams[label][j]) is not None] if mine else [user]
             for above, name in zip(("", *path), path, strict=False):
                 found.setdefault(above, {})[name] = None
                 found.setdefault(name, {})

@@ -95,6 +95,35 @@ def test_a_compressed_trace_is_replayed_without_other_options(tmp_path, monkeypa
     assert "is not a whole file of gzip" in CliRunner().invoke(app, ["simulate", "t.swf.gz"]).output
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "drf", "fair-tree"])
+def test_measures_of_a_replay_are_those_of_its_tasks(policy, tmp_path, monkeypatch):
+    """Waits, bounded slowdown and utilisation of 300 drawn jobs, again from the rows that are written."""
+    monkeypatch.chdir(tmp_path)
+    rng, lines = np.random.default_rng(7), list[str]()
+    for k in range(300):
+        run, size = int(rng.lognormal(5, 1)) + 1, int(2 ** rng.integers(0, 6))
+        lines.append(line(k + 1, int(rng.integers(0, 12000)), run, size, limit=2 * run, user=k % 9, group=k % 3))
+    (tmp_path / "t.swf").write_text(HEADER + "\n".join(lines))
+    words = ["simulate", "t.swf", "-p", policy, "--json", "--out", "tasks.csv"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    (told,) = json.loads(result.stdout)["policies"].values()
+    rows = np.genfromtxt("tasks.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    given = {one.split()[0]: [*map(float, one.split())] for one in lines}
+    jobs = np.array([given[str(name)] for name in rows["JobID"]])
+    first = min(of[1] for of in given.values())
+    assert len(rows) == 300 and (rows["arrival"] == jobs[:, 1] - first).all()
+    assert (rows["end"] - rows["start"] == jobs[:, 3]).all() and {*rows["team"]} == {"group0", "group1", "group2"}
+    waits = rows["start"] - rows["arrival"]
+    assert told["waiting"]["mean"] == pytest.approx(waits.mean()) and waits.mean() > 0
+    slowdown = np.maximum((rows["end"] - rows["arrival"]) / np.maximum(jobs[:, 3], 10), 1)
+    of_groups = [one["bounded_slowdown"]["mean"] for one in told["teams"].values()]
+    assert np.mean(of_groups) == pytest.approx(slowdown.mean())  # groups are equally large
+    assert told["utilisation"]["cpu"] == pytest.approx(jobs[:, 7] @ jobs[:, 3] / 64 / rows["end"].max())
+    for moment in rows["start"]:  # never more than there is
+        assert jobs[(rows["start"] <= moment) & (rows["end"] > moment), 7].sum() <= 64
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

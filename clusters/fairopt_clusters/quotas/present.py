@@ -87,22 +87,29 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
 
 
 def accounts_of(source: Any, present: Any = None) -> AccountsNow:
-    """What an input of `fairopt.read`, or a file of ``present`` fairshares and limits, says of accounts of Slurm."""
-    folder, found = _folder(source), source if present is None else present
-    inside = _folder(found)
-    if inside is not None and (file := next((inside / one for one in ACCOUNTS if (inside / one).exists()), None)):
-        found = file
-    now = AccountsNow()
-    if isinstance(found, (str, os.PathLike)) and Path(found).suffix.lower() in (".sh", *_TEXTS):
-        now = _of_text(os.fspath(found))
-    else:
-        for document, name in documents_of(found, [], EXPECTED):
-            now = read_associations(document, name) if {"associations", "shares"} & {*document} else now
+    """What an input of `fairopt.read` says of accounts of Slurm, and a file of ``present`` quotas in its place."""
+    folder, now = _folder(source), _accounts_in(source)
+    if present is not None:
+        other = _accounts_in(present)
+        limits = now.limits if other.limits is None else other.limits
+        now = replace(now, shares={**now.shares, **other.shares}, limits=limits, cluster=now.cluster or other.cluster)
     if folder is None or not (folder / CONTRACTS).exists():
         return now
     from fairopt_clusters.read.slurm.contracts import read_contracts  # as the models of pydantic in `accounts`
 
     return replace(now, contracts=read_contracts(folder / CONTRACTS), there=_there(folder))
+
+
+def _accounts_in(source: Any) -> AccountsNow:
+    """What a folder, a file or a document says of accounts."""
+    folder, now = _folder(source), AccountsNow()
+    if folder is not None and (file := next((folder / one for one in ACCOUNTS if (folder / one).exists()), None)):
+        source = file
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in (".sh", *_TEXTS):
+        return _of_text(os.fspath(source))
+    for document, name in documents_of(source, [], EXPECTED):
+        now = read_associations(document, name) if {"associations", "shares"} & {*document} else now
+    return now
 
 
 def _there(folder: Path) -> dict[str, float]:
@@ -127,7 +134,8 @@ def _of_text(name: str) -> AccountsNow:
     if text.startswith(("sacctmgr", "#!", "# Quotas")) or (document := document_of_text(text, name)) is None:
         rows = read_sacctmgr(text, name)
         shares = {row.team: row.amount for row in rows if row.resource == FAIRSHARE}
-        return AccountsNow(shares, limits=[row for row in rows if row.resource != FAIRSHARE])
+        limits = [row for row in rows if row.resource != FAIRSHARE]
+        return AccountsNow(shares, limits=limits or (None if shares else []))
     return read_associations(document, name) if {"associations", "shares"} & {*document} else AccountsNow()
 
 

@@ -140,6 +140,20 @@ def test_fairshares_are_written_where_no_job_waits_and_for_accounts_without_jobs
         assert line.endswith("where name=physics cluster=hpc set Fairshare=4")
 
 
+def test_what_was_written_counts_as_present_and_the_cluster_is_that_of_the_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "now").mkdir()
+    saved(tmp_path / "now", Database(DEEP), "as_json", {"ml": 5}, ["physics,gpu,3.2,"])
+    words = ["quotas", "now", "--format", "slurm", "--out", "first.sh"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    again = CliRunner().invoke(app, [*words[:4], "--present", "first.sh", "--weight", "ml=9"])
+    (line,) = [one for one in again.stdout.splitlines() if one.startswith("sacctmgr")]
+    assert line.endswith("where name=ml cluster=hpc set Fairshare=9")
+    told = CliRunner().invoke(app, ["quotas", "now", "--format", "slurm", "--present", "first.sh", "--diff", "--json"])
+    changes = {one["team"]: one["change"] for one in json.loads(told.stdout)["changes"]}
+    assert changes["physics"] == 0 and told.exit_code == 4  # of others no quota is in the file
+
+
 def test_sshare_shows_no_limits_so_that_all_new_ones_are_written_with_the_cluster(tmp_path):
     made = written(tmp_path, Database(FLAT), "as_sshare", {"a": 5, "b": 5}, caps=True)
     assert made.text().count(" cluster=hpc set GrpTRES=") == 2 and not made.changed

@@ -60,6 +60,13 @@ class Shares(Amounts):
             parts |= {name: parts[above] for name in below if name not in parts}  # with the share of its parent
         rows = [Quota(name, FAIRSHARE, "", float(n)) for name, n in shares.items()]
         rows = [row for row in rows if self.teams.every or row.team in self.teams.names]
+        unknown = [
+            f"{name} {resource}"
+            for name, one in (self.given.accounts.contracts or {}).items()
+            for resource in one.promised
+            if matching(resource, self._there) is None
+        ]
+        notes += [f"promised of what no server has, which does not count: {first_of(unknown)}"] * bool(unknown)
         promised = [name for name in shares if self._own_floor(name)]
         if promised:
             said = first_of(f"{name} {float(self._own_floor(name)):.3g}" for name in promised)
@@ -111,12 +118,16 @@ class Shares(Amounts):
     def _weight(self, name: str) -> Fraction:
         return Fraction(self._weights.get(name, 1.0)).limit_denominator(1000)
 
+    @cached_property
+    def _there(self) -> dict[str, float]:
+        """What all servers have."""
+        total = dict(zip(self.full.resources, self.full.total_capacities.tolist(), strict=True))
+        return total | {**self.given.accounts.there}
+
     def _own_floor(self, name: str) -> Fraction:
         """The largest part of what there is of a resource that an account is promised."""
         contract = (self.given.accounts.contracts or {}).get(name)
-        total = dict(zip(self.full.resources, self.full.total_capacities.tolist(), strict=True))
-        total |= self.given.accounts.there
-        floor = Fraction(0)
+        total, floor = self._there, Fraction(0)
         for promised in (self.full.team_guarantees.get(name, {}), contract.promised if contract else {}):
             for resource, amount in promised.items():
                 if (meant := matching(resource, total)) and total[meant] > 0:

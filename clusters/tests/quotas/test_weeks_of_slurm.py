@@ -154,6 +154,19 @@ def test_what_was_written_counts_as_present_and_the_cluster_is_that_of_the_input
     assert changes["physics"] == 0 and told.exit_code == 4  # of others no quota is in the file
 
 
+def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tmp_path):
+    contracts = ["physics,gres/gpu,3.2,", "ml,mem,,2", "bio,fpga,1,", "bio,gpu,,3"]
+    made = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, contracts)
+    assert made.changed == ("Fairshare of physics 4 in place of 1",)
+    assert "promised of what no server has, which does not count: bio fpga" in made.notes
+    limits = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, contracts, caps=True)
+    assert {row.resource for row in limits.rows if row.team == "ml"} == {"cpu"}  # memory is that of the contract
+    for wrong, message in (("ml,mem,,2", "line 6, column 'resource': 'memory' of 'ml' is there twice"),
+                           ("ml,cpu,,", "line 6, column 'account': 'ml' has neither promised nor limit of 'cpu'")):  # fmt: skip
+        with pytest.raises(InvalidInstance, match=message):
+            written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
+
+
 def test_sshare_shows_no_limits_so_that_all_new_ones_are_written_with_the_cluster(tmp_path):
     made = written(tmp_path, Database(FLAT), "as_sshare", {"a": 5, "b": 5}, caps=True)
     assert made.text().count(" cluster=hpc set GrpTRES=") == 2 and not made.changed

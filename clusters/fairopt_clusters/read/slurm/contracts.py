@@ -27,7 +27,8 @@ def read_contracts(path: Path, accounts: Collection[str] = ()) -> dict[str, Cont
         table.numbers(Column(name, blank=math.inf, infinite=True)) if name in table.columns else [math.inf] * len(table)
         for name in ("promised", "limit")
     )
-    for row, (name, resource) in enumerate(zip(names, resources, strict=True)):
+    for row, (name, given_name) in enumerate(zip(names, resources, strict=True)):
+        resource = "memory" if given_name == "mem" else given_name.removeprefix("gres/")  # as in GrpTRES
         if accounts and name not in accounts:
             table.refuse(row, "account", f"there is no account {name!r}; {nearest(name, accounts)}")
         one = out.setdefault(name, Contract())

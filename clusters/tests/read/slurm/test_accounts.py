@@ -276,3 +276,17 @@ def test_users_of_associations_are_below_their_accounts_with_shares_of_their_own
     assert fo.HDRF(by=made.teams.outermost_first).allocate(made).tasks == pytest.approx([36, 18, 36])
     alone = read_slurm(*given, users="user", associations={"associations": tree[:4]})
     assert [*alone.teams] == ["team"] and alone.teams["team"] == ("ann", "bob", "cid")
+
+
+def test_other_limits_of_associations_in_json_are_named_by_their_path():
+    """No number is a limit where it is not set, or infinite."""
+    unset, endless = {"set": False, "infinite": False, "number": 0}, {"set": True, "infinite": True, "number": 0}
+    limits = {
+        "jobs": {"active": {"set": True, "infinite": False, "number": 5}, "total": unset, "per": {"count": endless}}
+    }
+    limits["tres"] = {"total": [{"type": "cpu", "count": 8}], "minutes": {"total": [{"type": "cpu", "count": 900}]}}
+    tree = [*TREE[:3], account("bio", "life", 2, max=limits), account("med", "life", max={"jobs": {"per": {}}})]
+    made = cluster("bio", "med", tree=tree)
+    assert said(made, "1 queue with max.jobs.active, which is not modelled (bio: 5)")
+    assert said(made, "1 queue with max.tres.minutes.total, which is not modelled (bio: set)")
+    assert [note for note in made.notes if "not modelled" in note] == said(made, "1 queue with max.")

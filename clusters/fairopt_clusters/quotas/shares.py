@@ -71,6 +71,8 @@ class Shares(Amounts):
         if promised:
             said = first_of(f"{name} {float(self._own_floor(name)):.3g}" for name in promised)
             notes.append(f"promised, as the largest part of a resource of the cluster: {said}")
+        if (sums := sum(map(self._floor, self._children.get("", ())), Fraction(0))) > 1:
+            notes.append(f"promises add up to {float(sums):.0%} of the cluster, and are kept in proportion")
         leaves = [f"{name} {float(parts[name]):.1%}" for name in shares if name not in self._children]
         notes += [f"owed of the cluster: {first_of(leaves)}"] * bool(leaves)
         if kept := [name for name, share in now.items() if share is None]:
@@ -144,7 +146,8 @@ def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fracti
     """Whole shares of siblings by weights, raised until each has its floor of their part of all.
 
     Those that have it anyway keep their shares, or a multiple of them where whole numbers are too coarse. Shares that
-    keep all floors are not changed. Floors that are too large together are kept in proportion.
+    keep all floors are not changed. Floors that leave nothing for others are kept in proportion, and these have a
+    hundredth of the smallest share or less, as those with none are never first.
     """
     scale = math.lcm(*(one.denominator for one in weights))
     shares = [int(one * scale) for one in weights]
@@ -153,7 +156,10 @@ def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fracti
     if sum(floors) >= part:
         scale = min(math.lcm(*(floor.denominator for floor in floors)), _FINEST)
         scale = scale if sum(floors) else 1
-        return _reduced([math.ceil(floor * scale) for floor in floors])
+        made = [math.ceil(floor * scale) for floor in floors]
+        made = [n // (math.gcd(*made) or 1) for n in made]
+        poor = any(not n and share for n, share in zip(made, shares, strict=True))
+        return [100 * n or min(share, 1) for n, share in zip(made, shares, strict=True)] if poor else made
     bound, level = set[int](), Fraction(0)
     while True:  # by water-filling: level per share of those that no floor holds
         free, left = [k for k in range(len(shares)) if k not in bound], part - sum(floors[k] for k in bound)
@@ -169,8 +175,3 @@ def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fracti
             if sum(made) <= total and all(made[k] * part <= floors[k] * sum(made) * _CLOSE for k in bound):
                 return made
     return made
-
-
-def _reduced(shares: list[int]) -> list[int]:
-    divisor = math.gcd(*shares) or 1
-    return [n // divisor for n in shares]

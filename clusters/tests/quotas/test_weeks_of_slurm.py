@@ -161,10 +161,21 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
     assert "promised of what no server has, which does not count: bio fpga" in made.notes
     limits = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, contracts, caps=True)
     assert {row.resource for row in limits.rows if row.team == "ml"} == {"cpu"}  # memory is that of the contract
-    for wrong, message in (("ml,mem,,2", "line 6, column 'resource': 'memory' of 'ml' is there twice"),
-                           ("ml,cpu,,", "line 6, column 'account': 'ml' has neither promised nor limit of 'cpu'")):  # fmt: skip
+    for wrong, message in (
+        ("ml,mem,,2", "line 6, column 'resource': 'memory' of 'ml' is there twice"),
+        ("ml,cpu,,", "line 6, column 'account': 'ml' has neither promised nor limit of 'cpu'"),
+    ):
         with pytest.raises(InvalidInstance, match=message):
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
+
+
+def test_promises_of_more_than_there_is_are_kept_in_proportion_and_nobody_is_shut_out(tmp_path):
+    database, contracts = Database(FLAT), ["a,cpu,90,", "b,gpu,4.8,"]
+    made = written(tmp_path, database, "as_json", {"a": 9}, contracts)
+    assert "promises add up to 150% of the cluster, and are kept in proportion" in made.notes
+    assert database.run(made.text()) == 3
+    assert {name: one[1] for name, one in database.state().items()} == {"a": 300, "b": 200, "c": 1}
+    assert not written(tmp_path, database, "as_json", {"a": 9}, contracts).changed
 
 
 def test_sshare_shows_no_limits_so_that_all_new_ones_are_written_with_the_cluster(tmp_path):
@@ -209,6 +220,7 @@ def test_shares_are_raised_to_floors_and_no_further(rows, data):
     if sum(floors) < part and any(w for w, f in zip(weights, floors, strict=True) if not f):
         assert all(n * part >= floor * sum(made) for n, floor in zip(made, floors, strict=True))
         assert raised([Fraction(n) for n in made], floors, part) == made
+    assert all(n for n, (weight, _) in zip(made, rows, strict=True) if weight)  # nobody is shut out
     if not any(floors):
         assert made == [int(weight) for weight in weights]
     free = [k for k in range(len(made)) if not floors[k] and weights[k]]

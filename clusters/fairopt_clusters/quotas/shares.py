@@ -64,7 +64,7 @@ class Shares(Amounts):
             f"{name} {resource}"
             for name, one in (self.given.accounts.contracts or {}).items()
             for resource in one.promised
-            if matching(resource, self._there) is None
+            if matching(resource, self._on_all) is None
         ]
         notes += [f"promised of what no server has, which does not count: {first_of(unknown)}"] * bool(unknown)
         promised = [name for name in shares if self._own_floor(name)]
@@ -121,7 +121,7 @@ class Shares(Amounts):
         return Fraction(self._weights.get(name, 1.0)).limit_denominator(1000)
 
     @cached_property
-    def _there(self) -> dict[str, float]:
+    def _on_all(self) -> dict[str, float]:
         """What all servers have."""
         total = dict(zip(self.full.resources, self.full.total_capacities.tolist(), strict=True))
         return total | {**self.given.accounts.there}
@@ -129,7 +129,7 @@ class Shares(Amounts):
     def _own_floor(self, name: str) -> Fraction:
         """The largest part of what there is of a resource that an account is promised."""
         contract = (self.given.accounts.contracts or {}).get(name)
-        total, floor = self._there, Fraction(0)
+        total, floor = self._on_all, Fraction(0)
         for promised in (self.full.team_guarantees.get(name, {}), contract.promised if contract else {}):
             for resource, amount in promised.items():
                 if (meant := matching(resource, total)) and total[meant] > 0:
@@ -146,8 +146,8 @@ def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fracti
     """Whole shares of siblings by weights, raised until each has its floor of their part of all.
 
     Those that have it anyway keep their shares, or a multiple of them where whole numbers are too coarse. Shares that
-    keep all floors are not changed. Floors that leave nothing for others are kept in proportion, and these have a
-    hundredth of the smallest share or less, as those with none are never first.
+    keep all floors are not changed. Floors that leave nothing for others are kept in proportion, and these keep
+    their shares, a hundredth or less of any, as those with none are never first.
     """
     scale = math.lcm(*(one.denominator for one in weights))
     shares = [int(one * scale) for one in weights]
@@ -158,8 +158,8 @@ def raised(weights: Sequence[Fraction], floors: Sequence[Fraction], part: Fracti
         scale = scale if sum(floors) else 1
         made = [math.ceil(floor * scale) for floor in floors]
         made = [n // (math.gcd(*made) or 1) for n in made]
-        poor = any(not n and share for n, share in zip(made, shares, strict=True))
-        return [100 * n or min(share, 1) for n, share in zip(made, shares, strict=True)] if poor else made
+        others = sum(share for n, share in zip(made, shares, strict=True) if not n)
+        return [n * 100 * others or share for n, share in zip(made, shares, strict=True)] if others else made
     bound, level = set[int](), Fraction(0)
     while True:  # by water-filling: level per share of those that no floor holds
         free, left = [k for k in range(len(shares)) if k not in bound], part - sum(floors[k] for k in bound)

@@ -173,8 +173,8 @@ def test_promises_of_more_than_there_is_are_kept_in_proportion_and_nobody_is_shu
     database, contracts = Database(FLAT), ["a,cpu,90,", "b,gpu,4.8,"]
     made = written(tmp_path, database, "as_json", {"a": 9}, contracts)
     assert "promises add up to 150% of the cluster, and are kept in proportion" in made.notes
-    assert database.run(made.text()) == 3
-    assert {name: one[1] for name, one in database.state().items()} == {"a": 300, "b": 200, "c": 1}
+    assert database.run(made.text()) == 2
+    assert {name: one[1] for name, one in database.state().items()} == {"a": 600, "b": 400, "c": 2}
     assert not written(tmp_path, database, "as_json", {"a": 9}, contracts).changed
 
 

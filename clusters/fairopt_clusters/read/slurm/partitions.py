@@ -28,11 +28,11 @@ def in_partitions(jobs: Iterable[_Job], partitions: Mapping[str, _Fields], notes
             notes.add("{job} beyond a limit of its partition on each job {was} left out", f"{name}: {why}")
             continue
         whole_servers = [partitions.get(one, {}).get("oversubscribe", "").upper() == "EXCLUSIVE" for one in kept]
-        changes: dict[str, object] = {"partition": kept}
+        changes: dict[str, object] = {"partition": kept} if kept != job.partition else {}
         if kept and all(whole_servers) and not job.takes_servers:
             changes["exclusive"] = {"TRUE"}
             notes.add("{job} of a partition that gives whole servers {takes} these (OverSubscribe=EXCLUSIVE)", name)
-        yield name, job.model_copy(update=changes), count
+        yield name, job.model_copy(update=changes) if changes else job, count
 
 
 def _too_large(job: SlurmJob, name: str, fields: _Fields) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers import Slurm
-from fairopt_clusters.schedulers.slurm import BILLED, level_fs
+from fairopt_clusters.schedulers.slurm import BILLED
 from schedulers_queues import KINDS as OF_QUEUES
 
 from fairopt.online import memory
@@ -47,7 +47,7 @@ def slurm_level_fs(case: Case) -> Case:
     usage = own / (own + others) if own else 0.0
     most = (own + 1) / (own + 1 + others) if own else 0.0
     least = own / (own + others + len(raw) - 1) if own else 0.0
-    levels = [level_fs(shares, part) for part in (least, usage, most)]
+    levels = [shares / part if part else math.inf for part in (least, usage, most)]
     slack = {"effective_usage": max(most - usage, usage - least)}
     if own:
         slack["level_fs"] = max(levels[0] - levels[1], levels[1] - levels[2])

@@ -57,7 +57,7 @@ def apart(answer: fo.Allocation, cluster: Drawn) -> float:
 
 def over_limits(answer: fo.Allocation, cluster: Drawn) -> list[str]:
     """The types of GPUs of which the limits of accounts add up to more than there is."""
-    rows = read_sacctmgr(fc.quotas(answer, "slurm").text(), "limits")
+    rows = read_sacctmgr(fc.quotas(answer, "slurm", caps=True).text(), "limits")
     there = {
         kind: sum(one.gpus.get(kind, 0) for one in cluster.servers) for one in cluster.servers for kind in one.gpus
     }

@@ -111,7 +111,7 @@ def buy(
     new = [_new_server(text, k) for k, text in enumerate(server or ())]
     as_given = source.read_as_given()
     instance = merged_within_limits(source.limited(as_given))  # a row is a class of identical servers
-    ((name, mechanism),) = chosen(instance).items()
+    ((name, mechanism),) = chosen(instance, source).items()
     costs, prices = _costs(given, instance)
     for one in new:
         one.check(instance)

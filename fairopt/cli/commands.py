@@ -177,17 +177,22 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
 
 def asked(
     policies: Sequence[str | None], constraints: Sequence[str] | None = None, solver: str | None = None
-) -> Callable[[Instance], dict[str, Any]]:
+) -> Callable[..., dict[str, Any]]:
     """Policies and more constraints by name, and a solver, all checked before an instance is read.
 
-    The function says which policies compare users and not their teams, if a team has several.
+    The function takes the instance, and its source, whose rules some policies follow, such as what Slurm bills. It says
+    which policies compare users and not their teams, if a team has several.
     """
     known = [named(one, constraints) for one in policies]
     if solver is not None:
         solvers.named(solver)
 
-    def of(instance: Instance) -> dict[str, Any]:
-        chosen = mechanisms([one(instance) for one in known])
+    def of(instance: Instance, source: Source | None = None) -> dict[str, Any]:
+        found = [one(instance) for one in known]
+        if source is not None and any(hasattr(one, "by_rules") for one in found):
+            rules = source.rules(instance, source.options.get("users"))
+            found = [one.by_rules(rules) if rules is not None and hasattr(one, "by_rules") else one for one in found]
+        chosen = mechanisms(found)
         names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
         if names and instance.teams.mixed:
             of_teams = "without --policy demands are compared"
@@ -253,7 +258,7 @@ def solve(
             f"--fail-if-below: {source.title} does not say what runs now; give running pods or jobs too, or held, or "
             "leave the option out"
         )
-    ((name, mechanism),) = chosen(instance).items()
+    ((name, mechanism),) = chosen(instance, source).items()
     with working(name, how.verbose):
         whole = "rounded" if rounded else integral
         options = accepted(mechanism, **how.options, integral=whole, exact=exact)
@@ -327,7 +332,7 @@ def compare(
     files.check_output(plot, files.PICTURES)
     of = asked(policy, constraint, how.solver)
     instance = source.read()
-    chosen = of(instance)
+    chosen = of(instance, source)
 
     def show(result: Comparison) -> None:
         console = console_for()

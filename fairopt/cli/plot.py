@@ -71,7 +71,7 @@ def plot(
     two = _two(kind, axis)
     of = asked(policy or [None], solver=how.solver)
     instance = source.read()
-    chosen = of(instance)
+    chosen = of(instance, source)
     plots.check(instance, kind, how=_how, **two)
 
     def show(result: Comparison) -> None:

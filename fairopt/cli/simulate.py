@@ -38,6 +38,7 @@ from fairopt.online import (
     read_jobs,
     service,
 )
+from fairopt.online.files import has_servers
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.served import check_window
 from fairopt.online.simulation import simulate
@@ -249,7 +250,7 @@ def replay_jobs(
     for one in outs.values():
         files.check_output(one, (".csv", ".json"), *inputs)
     folder = Path(jobs).is_dir()  # which has servers too
-    if servers is None and capacity is None and not folder:
+    if servers is None and capacity is None and not has_servers(Path(jobs)):
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
     if capacity is not None and (servers is not None or folder):

@@ -111,7 +111,7 @@ def what_if(
     numbers = changes_of(given, weight, limit, guarantee)
     other = changed(given, added, drop_resource or (), without or (), **numbers)
     before, after = (source.fitted(source.limited(one.pooled() if source.pooled else one)) for one in (given, other))
-    ((name, mechanism),) = chosen(before).items()
+    ((name, mechanism),) = chosen(before, source).items()
     with working(name, how.verbose):
         answers = answered(mechanism, before, after, **how.options, integral=integral)
         raised = _with_quotas_raised(answers, mechanism, how.options) if added and not as_json else ""

@@ -78,7 +78,7 @@ def why(
         subject_of(instance, one)
     found, answers = list[Explanation](), list[Allocation]()
     for of in chosen:
-        ((title, mechanism),) = of(instance).items()
+        ((title, mechanism),) = of(instance, source).items()
         with working(title, how.verbose):
             options = accepted(mechanism, **how.options)
             about = Explainer(mechanism.allocate(instance, **options), how.time_limit)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeGuard
@@ -72,7 +75,7 @@ def check_file(path: str | os.PathLike[str], expected: str) -> None:
 
 
 def read_text(path: str | os.PathLike[str], expected: str) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+    """The text of a file in UTF-8, with or without a byte order mark; decompressed if its name ends in ``.gz``.
 
     It reports progress, so that time limits count, and refuses what does not fit into memory.
 
@@ -104,7 +107,21 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
                 tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
-    return decoded(raw, name, expected)
+    packed = name.lower().endswith(".gz") and raw.startswith(b"\x1f\x8b")
+    return decoded(_unzipped(raw, name, expected) if packed else raw, name, expected)
+
+
+def _unzipped(raw: bytearray, name: str, expected: str) -> bytes:
+    """The content of a file compressed by gzip."""
+    out = bytearray()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+            while part := file.read(_CHUNK):
+                out += part
+                check_memory(name, 2 * len(out))
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInstance(f"{name} is not a whole file of gzip ({error}); compress it again; {expected}") from None
+    return bytes(out)
 
 
 def decoded(raw: bytes | bytearray, name: str, expected: str) -> str:

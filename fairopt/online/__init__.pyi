@@ -1,4 +1,5 @@
 from fairopt.online.accounts import Account as Account
+from fairopt.online.accounts import fair_shares as fair_shares
 from fairopt.online.backfill import BackfillScheduler as BackfillScheduler
 from fairopt.online.files import JobTrace as JobTrace
 from fairopt.online.files import read_jobs as read_jobs

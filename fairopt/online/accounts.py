@@ -22,12 +22,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.lazy import pandas
 from fairopt.solve.whole.greedy import to_36_bits
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -226,9 +231,16 @@ class Accounts:
 
     def classic(self, damping: float = 1.0) -> Float:
         """The classic factor of each node, between 0 and 1."""
+        norm, _, effective = self.classic_parts()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(norm > 0, 2.0 ** (-effective / norm / damping), 0.0)
+
+    def classic_parts(self) -> tuple[Float, Float, Float]:
+        """Of each node the normalised shares, the part of all usage, and the effective usage."""
         used, total = self.usage()
         part, siblings, as_parent = self._shape.part, self._shape.siblings, self._shape.as_parent
-        norm, effective = part.copy(), used / total if total else np.zeros(len(used))
+        usage = used / total if total else np.zeros(len(used))
+        norm, effective = part.copy(), usage.copy()
         for level, k in enumerate(self._shape.by_depth):
             above = self.parent[k]
             if level:
@@ -238,8 +250,36 @@ class Accounts:
             for j in k[as_parent[k]].tolist():
                 up = self.parent[j]
                 norm[j], effective[j] = (1.0, 1.0) if up < 0 else (norm[up], effective[up])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(norm > 0, 2.0 ** (-effective / norm / damping), 0.0)
+        return norm, usage, effective
+
+
+def fair_shares(accounts: Iterable[Account], *, damping: float = 1.0) -> pd.DataFrame:
+    """The factors of accounts and users by what they used, as ``sshare`` shows them.
+
+    Parameters
+    ----------
+    accounts : iterable of Account
+        The tree, with usage.
+    damping : float, default 1
+        ``FairShareDampeningFactor``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By name: ``norm_shares``, ``norm_usage``, ``effective_usage`` and ``fairshare`` of the classic algorithm, and
+        ``level_fs`` of Fair Tree.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> accounts = [fo.online.Account("a", usage=30), fo.online.Account("b", shares=3, usage=30)]
+    >>> fo.online.fair_shares(accounts)[["fairshare", "level_fs"]].round(6).values.tolist()
+    [[0.25, 0.5], [0.629961, 1.5]]
+    """
+    tree = Accounts(accounts)
+    columns = dict(zip(("norm_shares", "norm_usage", "effective_usage"), tree.classic_parts(), strict=True))
+    columns |= {"fairshare": tree.classic(damping), "level_fs": tree.levels()}
+    return pandas().DataFrame(columns, index=tree.names).rename_axis(index="account")
 
 
 class _Shape:

@@ -83,9 +83,9 @@ def read_jobs(
         * a trace of requests to language models (of Azure, BurstGPT or Mooncake), with ``tenants`` or
           ``tenant_column``, see :doc:`/serving`,
         * with fairopt-clusters output of Slurm's ``sacct --json`` or ``sacct -P``, or a folder of the openb trace, see
-          :doc:`/clusters/files`.
+          :doc:`/clusters/files`; or a trace in the Standard Workload Format (``.swf``, ``.swf.gz``).
     servers : Instance, optional
-        The servers and resources. Default for a folder: those that `fairopt.read` reads there.
+        The servers and resources. Default for a folder and ``.swf``: those that `fairopt.read` reads there.
     compress : float, default 1.0
         Divide all arrivals by this number; durations stay.
     **options
@@ -127,9 +127,10 @@ def read_jobs(
     kind = _reader_of(place, given)
     of_jobs = kind.takes if kind else set[str]()
     of_servers = reader_of_folder(place, {})[0].takes if servers is None and place.is_dir() else set[str]()
+    with_servers = servers is None and has_servers(place)
     for name in given.keys() - of_jobs - of_servers:
         raise InvalidInstance(f"{name!r} is no option for {kind.shown if kind else place}; leave it out")
-    if servers is None and place.is_dir():
+    if with_servers:
         servers = datasets.read(place, **{name: given[name] for name in given if name in of_servers})
     if servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
@@ -176,6 +177,11 @@ def read_jobs(
     if not kept:
         raise notes.nothing_left(f"{path} has no job that fits on the servers")
     return JobTrace(tuple(kept), tuple(notes.sentences()), read.time_unit)
+
+
+def has_servers(place: Path) -> bool:
+    """Whether jobs come with their servers: in a folder, or in a file that is read as servers too."""
+    return place.is_dir() or any(kind.asked(kind.path, place, ()) for kind in readers_to_ask())
 
 
 def _fitting_together(jobs: list[Job], servers: Instance, notes: Notes) -> list[Job]:

@@ -16,6 +16,8 @@ from fairopt.runtime.lazy import pandas
 if TYPE_CHECKING:
     import pandas as pd
 
+JOB_ID = "JobID"  # a label of jobs
+
 
 def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
     """See `Timeline.to_frame`."""
@@ -39,7 +41,17 @@ def by_task(timeline: Timeline) -> dict[str, Any]:
         "start": timeline.start,
         "end": timeline.end,
         "waiting": timeline.waiting,
+        **{name: column[job] for name, column in _of_jobs(timeline).items()},
     }
+
+
+def _of_jobs(timeline: Timeline) -> dict[str, Any]:
+    """Columns by job of what its file calls it, and of its team, where jobs have them."""
+    columns = {
+        JOB_ID: [(job.labels or {}).get(JOB_ID, "") for job in timeline.jobs],
+        "team": [job.team or "" for job in timeline.jobs],
+    }
+    return {name: np.array(of, dtype=object) for name, of in columns.items() if any(of)}
 
 
 def _by_job(timeline: Timeline) -> dict[str, Any]:
@@ -60,6 +72,7 @@ def _by_job(timeline: Timeline) -> dict[str, Any]:
         "longest waiting": most,
         "completion": timeline.completion,
         "slowdown": timeline.slowdown,
+        **_of_jobs(timeline),
     }
 
 

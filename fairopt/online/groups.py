@@ -18,10 +18,11 @@ def waits(timeline: Timeline, by: str, threshold: float) -> dict[str, dict[str, 
     """See `Timeline.waits`."""
     names, of_job = _groups(timeline, by)
     n = len(names)
-    waiting = [*_parts(timeline.waiting, of_job[timeline.task_job], n)]
+    once, of_task = timeline.once, of_job[timeline.task_job]
+    waiting, ran = [*_parts(timeline.waiting[once], of_task[once], n)], np.bincount(of_task, minlength=n)
     slowdown = [*_parts(timeline.bounded_slowdown(threshold), of_job, n)]
     unstarted = np.bincount(of_job, timeline.unstarted, minlength=n)
-    return {name: _measures(waiting[k], slowdown[k], unstarted[k]) for k, name in enumerate(names)}
+    return {name: _measures(int(ran[k]), waiting[k], slowdown[k], unstarted[k]) for k, name in enumerate(names)}
 
 
 def worst(timeline: Timeline) -> dict[str, Any] | None:
@@ -30,12 +31,13 @@ def worst(timeline: Timeline) -> dict[str, Any] | None:
         return None
     by = "team" if timeline.teams else "user"
     names, of_job = _groups(timeline, by)
-    of_task = of_job[timeline.task_job]
+    ran, once = of_job[timeline.task_job], timeline.once
+    of_task, waiting = ran[once], timeline.waiting[once]
     tasks = np.bincount(of_task, minlength=len(names))
-    k = int(np.argmax(np.bincount(of_task, timeline.waiting, minlength=len(names)) / np.maximum(tasks, 1)))
+    k = int(np.argmax(np.bincount(of_task, waiting, minlength=len(names)) / np.maximum(tasks, 1)))
     unstarted = float(timeline.unstarted[of_job == k].sum())
     slowdown = timeline.bounded_slowdown()[of_job == k]
-    return {by: names[k], **_measures(timeline.waiting[of_task == k], slowdown, unstarted)}
+    return {by: names[k], **_measures(int((ran == k).sum()), waiting[of_task == k], slowdown, unstarted)}
 
 
 def _groups(timeline: Timeline, by: str) -> tuple[Sequence[str], Ints]:
@@ -52,11 +54,11 @@ def _groups(timeline: Timeline, by: str) -> tuple[Sequence[str], Ints]:
     return names, of_user[table.user]
 
 
-def _measures(waiting: Float, slowdown: Float, unstarted: float) -> dict[str, Any]:
+def _measures(tasks: int, waiting: Float, slowdown: Float, unstarted: float) -> dict[str, Any]:
     """The numbers of one team or user."""
     done, usual = slowdown[np.isfinite(slowdown)], ("mean", "p95", "max")
     return {
-        "tasks": len(waiting),
+        "tasks": tasks,
         "unstarted": int(unstarted),
         "jobs": len(done),
         "waiting": spread(waiting, *usual),

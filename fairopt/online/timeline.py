@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.instance.validation import as_floats
 from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
-from fairopt.runtime.arrays import Float, Ints
+from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.lazy import later, sp
 
 if TYPE_CHECKING:
@@ -125,6 +125,14 @@ class Timeline:
         return self.start - self.table.arrival[self.task_job]
 
     @cached_property
+    def once(self) -> Bool:
+        """Whether a task counts where waiting is averaged: of a gang, which is one job, one of its tasks does."""
+        first = np.zeros(len(self.task_job), dtype=bool)
+        first[np.unique(self.task_job, return_index=True)[1]] = True
+        gangs = np.array([job.gang for job in self.jobs], dtype=bool)
+        return first | ~gangs[self.task_job]
+
+    @cached_property
     def completion(self) -> Float:
         """Time from the arrival of each job to its last end, NaN if a task never started, shape (n_jobs,)."""
         last = np.full(len(self.jobs), -np.inf)
@@ -145,7 +153,7 @@ class Timeline:
         return np.maximum(self.completion / np.maximum(self.table.duration, threshold), 1.0)
 
     def waits(self, by: str = "team", threshold: float = THRESHOLD) -> dict[str, dict[str, Any]]:
-        """Waiting of tasks and bounded slowdown of jobs of each team or user.
+        """Waiting of tasks, of a gang once, and bounded slowdown of jobs of each team or user.
 
         Parameters
         ----------
@@ -284,8 +292,9 @@ class Timeline:
         Returns
         -------
         dict
-            ``tasks`` that ran, ``unstarted`` tasks, complete ``jobs``, ``makespan``; ``waiting`` of tasks and
-            ``slowdown`` of complete jobs, each with ``mean``, ``median`` and ``p95``; mean ``utilisation`` by resource;
+            ``tasks`` that ran, ``unstarted`` tasks, complete ``jobs``, ``makespan``; ``waiting`` of tasks (of a gang
+            once) and ``slowdown`` of complete jobs, each with ``mean``, ``median`` and ``p95``; mean ``utilisation`` by
+            resource;
             ``distance`` with ``mean`` and ``largest``; ``worst``, the name of the team whose tasks wait longest on
             average (without teams, of the user), with its `waits`, None without tasks. NaN where there is nothing to
             measure.
@@ -306,7 +315,7 @@ class Timeline:
             "unstarted": int(self.unstarted.sum()),
             "jobs": int((self.unstarted == 0).sum()),
             "makespan": ended - begun,
-            "waiting": spread(self.waiting, *usual),
+            "waiting": spread(self.waiting[self.once], *usual),
             "slowdown": spread(slowdown[np.isfinite(slowdown)], *usual),
             "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
             "worst": later("fairopt.online.groups:worst")(self),

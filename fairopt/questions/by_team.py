@@ -32,7 +32,9 @@ class TeamSums(NamedTuple):
 
 
 def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
-    """The sums under a label; with ``alone`` each user without a team is one, and without a label each user.
+    """The sums under a label; with ``alone`` also of those without it, and without a label of each user.
+
+    A user without the label counts in its outermost team inside it, which stands beside the teams of the label.
 
     Examples
     --------
@@ -50,10 +52,14 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
     members = [teams[name] for name in names]
     weights = [instance.team_weights.get(name, 1.0) for name in names]
     if alone:
-        without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)
-        names += [instance.users[j] for j in without]
-        members += [np.array([j]) for j in without]
-        weights += instance.own_weights[without].tolist()
+        order, beside = instance.teams.outermost_first, dict[str, list[int]]()
+        inside = [instance.teams[label] for label in order[order.index(by) + 1 :]]
+        for j in np.flatnonzero(instance.teams.labelling(by).of_user < 0).tolist():
+            beside.setdefault(next(filter(None, (of[j] for of in inside)), instance.users[j]), []).append(j)
+        names += beside
+        members += [np.array(rows) for rows in beside.values()]
+        own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
+        weights += [own.get(name, instance.team_weights.get(name, 1.0)) for name in beside]
     given = units_of(allocation)
     units = np.array([given[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
     dominant = part_of_capacity(units, np.broadcast_to(instance.total_capacities, units.shape), 0.0).max(axis=1)

@@ -97,9 +97,10 @@ def timeline_remarks(runs: Mapping[str, Timeline], threshold: float) -> Iterator
     time_unit = next(iter(runs.values())).time_unit
     unit = "the unit of the jobs" if time_unit is None else f"{NAMES[time_unit]} unless a column names its unit"
     yield (
-        "Means and 95th percentiles (p95). waiting: from the arrival of a task to its start; slowdown: from the "
-        "arrival of a job to its end, divided by the duration of one task (bounded slowdown: with durations below "
-        f"{threshold:g} counted as {threshold:g}); percentages: utilisation from the first arrival to the last start. "
+        "Means and 95th percentiles (p95). waiting: from the arrival of a task, or of a gang, which counts once, to "
+        "its start; slowdown: from the arrival of a job to its end, divided by the duration of one task (bounded "
+        f"slowdown: with durations below {threshold:g} counted as {threshold:g}); percentages: utilisation from the "
+        "first arrival to the last start. "
         f"Times are in {unit}."
     )
     moments = max(len(run.fair_at) for run in runs.values())

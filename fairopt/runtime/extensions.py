@@ -35,8 +35,9 @@ OF_CLUSTERS = {  # what that distribution brings, for errors where it is not ins
 OF_ITS_READERS = {  # patterns of names of files, and keys of documents
     "Slurm": (
         *("jobs.json", "jobs.yaml", "jobs.yml", "nodes.txt", "slurm.conf", "associations.*", "sacctmgr.txt"),
-        *("sshare.*", "sacct.*", "qos.txt", "jobs", "nodes"),
+        *("sshare.*", "sacct.*", "squeue.txt", "qos.txt", "gres.conf", "jobs", "nodes"),
     ),
+    "the Standard Workload Format": ("*.swf", "*.swf.gz"),
     "Kubernetes": (
         *("nodes.json", "pods.json", "workloads.json", "clusterqueues.json", "localqueues.json", "cohorts.json"),
         *("resourceflavors.json", "resourcequotas.json", "podgroups.json", "kind", "apiVersion", "rawObjects"),

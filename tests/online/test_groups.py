@@ -108,3 +108,21 @@ def test_a_team_named_as_the_row_of_users_without_one_shares_it():
     run = fo.simulate([1], [fo.Job("ann", [1], 5, team="(no team)"), fo.Job("bob", [1], 5)])
     assert {name: of["tasks"] for name, of in run.waits("team").items()} == {"(no team)": 2}
     assert run.summary()["worst"]["waiting"]["max"] == 5
+
+
+def test_a_gang_counts_once_where_waiting_is_averaged_and_rows_have_what_files_call_jobs():
+    """A gang of 3 waits 10, a job of one task not at all: 5 on average, and not 7.5."""
+    jobs = [fo.Job("a", [4], 10, team="x"), fo.Job("b", [1], 5, tasks=3, gang=True, team="y", labels={"JobID": "7"})]
+    run = fo.simulate([4], jobs)
+    assert run.summary()["waiting"]["mean"] == 5 and run.waits("team")["y"]["tasks"] == 3
+    assert (
+        run.waits("user")["b"]["waiting"] == {"mean": 10, "p95": 10, "max": 10}
+        and run.summary()["worst"]["team"] == "y"
+    )
+    assert run.waiting.tolist() == [0, 10, 10, 10]
+    apart = [jobs[0], fo.Job("b", [1], 5, tasks=3)]
+    assert fo.simulate([4], apart).summary()["waiting"]["mean"] == 7.5
+    table = run.to_frame("task")
+    assert table["JobID"].tolist() == ["", "7", "7", "7"] and table["team"].tolist() == ["x", "y", "y", "y"]
+    assert run.to_frame("job")["team"].tolist() == ["x", "y"]
+    assert "JobID" not in fo.simulate([4], apart).to_frame("task")

@@ -79,7 +79,9 @@ ones in one cohort, with what teams are owed as nominal quotas.
   kubectl apply -f quotas.yaml
 
 \b
-[bold]Slurm[/]: limits (GrpTRES) on accounts by what they ask for now, with types of GPUs
+[bold]Slurm[/]: fairshares of accounts, raised where an account gets less by them than it is promised: by
+contracts.csv (account,resource,promised,limit) in the folder, or --guarantee. With --caps limits (GrpTRES) with
+types of GPUs; those in contracts.csv are never rewritten.
   fairopt quotas slurm/ --format slurm --diff
   fairopt quotas slurm/ --format slurm > quotas.sh
 
@@ -196,9 +198,9 @@ def quotas(
     if by in (None, TEAM):
         _check_teams(target, source, of_queues, bool(queues.raw))
     full = None
-    if instance.n_users and not (caps or target == "slurm" or (target == "kueue" and queues.raw)):
+    if instance.n_users and not (caps or (target == "kueue" and queues.raw)):
         full = source.fitted(source.read_at_full_demand())
-    ((name, mechanism),) = chosen(instance).items()
+    ((name, mechanism),) = chosen(instance, source).items()
     with working(name, verbose):
         clock = begin(time_limit)
         answer = mechanism.allocate(instance, **accepted(mechanism, time_limit=time_limit, verbose=verbose))
@@ -294,6 +296,6 @@ def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool)
         )
     if target == "slurm" and users not in (None, "account"):
         raise InvalidBlock(
-            f"limits of Slurm are of accounts, but --users {users} makes other teams; leave it out, or give another "
-            "--format"
+            f"fairshares and limits of Slurm are of accounts, but --users {users} makes other teams; leave it out, or "
+            "give another --format"
         )

@@ -89,7 +89,7 @@ def report(
     given: list[str | None] = [*policy] if policy else [None]
     of = asked(given, constraint, how.solver)
     instance = source.read()
-    chosen = of(instance)
+    chosen = of(instance, source)
     more = [word for one in constraint or () for word in ("-c", one)]
     words = {name: (*(("-p", one) if one else ()), *more) for name, one in zip(chosen, given, strict=True)}
     with working("report", how.verbose, lambda: complain(INTERRUPTED)):  # Ctrl-C keeps what is found

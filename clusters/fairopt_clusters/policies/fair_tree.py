@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from fairopt import Allocation, DominantShare, Instance, Leximin, Objective, OfTeam, Policy, ResourceShare
+from fairopt import Allocation, DominantShare, Instance, Leximin, Objective, OfTeam, Policy, ResourceShare, Share
 from fairopt.errors import InvalidBlock
+from fairopt.online import SlurmRules
 from fairopt.policies import NotOfBlocks, require_instance
-from fairopt.runtime import Indices
+from fairopt.runtime import Float, Indices
 
 MAX = "max"  # of billing
+
+
+@dataclass(frozen=True, repr=False)
+class Billed(Share):
+    """What a user is billed for, by ``TRESBillingWeights``, over what the whole cluster would be.
+
+    Of demands d and weights w it is the sum of w_i d_i, or the largest of them with ``largest``.
+
+    Parameters
+    ----------
+    weights : dict of float by resource
+        What a unit costs: a core, a GiB, a GPU.
+    largest : bool, default False
+        ``PriorityFlags=MAX_TRES``.
+
+    Examples
+    --------
+    >>> import fairopt as fo, fairopt_clusters as fc
+    >>> pool = fo.Instance([[2, 1], [4, 0]], [64, 8], resources=["cpu", "gpu"])
+    >>> fc.policies.Billed({"cpu": 1, "gpu": 15}, largest=True).per_task(pool).round(4)
+    array([0.125 , 0.0333])
+    """
+
+    weights: Mapping[str, float]
+    largest: bool = False
+
+    def __post_init__(self) -> None:
+        given = {str(name): weight for name, weight in dict(self.weights).items()}
+        for name, weight in given.items():
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
+                raise InvalidBlock(f"Billed: the weight of {name!r} is {weight!r}; give a finite number >= 0")
+        object.__setattr__(self, "weights", _Weights(given))
+
+    def per_task(self, instance: Instance) -> Float:
+        """What a task is billed, as a part of what all servers would be."""
+        if not any(self.weights.get(name) for name in instance.resources):
+            known = ", ".join(instance.resources)
+            raise InvalidBlock(f"Billed: no weight of {', '.join(self.weights)} is of a resource here; known: {known}")
+        costs = np.array([self.weights.get(name, 0.0) for name in instance.resources])
+        billed, there = instance.demands * costs, instance.total_capacities * costs
+        made: Float = billed.max(axis=-1) / there.max() if self.largest else billed.sum(axis=-1) / there.sum()
+        return made
+
+
+class _Weights(dict[str, float]):
+    """Weights that hash, as blocks do."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(self.items())))
 
 
 @dataclass(frozen=True)
@@ -28,14 +80,17 @@ class FairTree(NotOfBlocks):
 
     Parameters
     ----------
-    billing : str, default "cpu"
-        What a job is billed for: a resource, as ``cpu`` with Slurm's default ``TRESBillingWeights``; or ``"max"``, the
-        dominant share, as with ``PriorityFlags=MAX_TRES`` and a weight of one over what there is for each resource.
+    billing : str or dict of float by resource, optional
+        What a job is billed for: a resource; or ``"max"``, the dominant share, as with ``PriorityFlags=MAX_TRES`` and a
+        weight of one over what there is for each resource; or ``TRESBillingWeights``. Default: cores; commands take
+        the weights of ``slurm.conf`` in the folder.
+    largest : bool, default False
+        ``PriorityFlags=MAX_TRES``: of several weights the largest part is billed, not the sum.
 
     Notes
     -----
-    Not modelled are past usage, sums in ``TRESBillingWeights``, and the other factors of a job's priority: age, size,
-    partition, quality of service. An account in no team of an outer label is a team of its own there, and so is a user.
+    Not modelled are past usage, and the other factors of a job's priority: age, size, partition, quality of service. An
+    account in no team of an outer label is a team of its own there, and so is a user.
 
     Examples
     --------
@@ -50,17 +105,53 @@ class FairTree(NotOfBlocks):
     array([8., 4.])
     """
 
-    billing: str = "cpu"
+    billing: str | Mapping[str, float] | None = None
+    largest: bool = False
     _keeps_limits = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.billing, str) or not self.billing:
-            raise InvalidBlock(f"FairTree: billing is {self.billing!r}; give the name of a resource, or 'max'")
+        if isinstance(self.billing, Mapping):
+            object.__setattr__(self, "billing", Billed(self.billing, self.largest).weights)
+        elif self.billing is not None and not (isinstance(self.billing, str) and self.billing):
+            fix = "give the name of a resource, 'max', or weights by resource"
+            raise InvalidBlock(f"FairTree: billing is {self.billing!r}; {fix}")
 
     @property
     def name(self) -> str:
         """Name in tables and messages."""
-        return "Fair Tree" if self.billing == "cpu" else f"Fair Tree ({self.billing})"
+        what = self.billing if isinstance(self.billing, str) else "billed" if self.billing else "cpu"
+        return "Fair Tree" if what == "cpu" else f"Fair Tree ({what})"
+
+    @property
+    def share(self) -> Share:
+        """What accounts are compared by."""
+        if isinstance(self.billing, Mapping):
+            return Billed(self.billing, self.largest)
+        return DominantShare() if self.billing == MAX else ResourceShare(self.billing or "cpu")
+
+    def by_rules(self, rules: SlurmRules) -> FairTree:
+        """The same with what a folder says of billing, unless this policy says it.
+
+        Parameters
+        ----------
+        rules : fairopt.online.SlurmRules
+            What a folder of Slurm says; of several partitions the largest weight of each resource counts.
+
+        Returns
+        -------
+        FairTree
+
+        Examples
+        --------
+        >>> import fairopt as fo, fairopt_clusters as fc
+        >>> gpus = fo.online.Partition(billing={"cpu": 1, "gpu": 16})
+        >>> fc.policies.FairTree().by_rules(fo.online.SlurmRules(partitions={"gpu": gpus}))
+        FairTree(billing={'cpu': 1, 'gpu': 16}, largest=False)
+        """
+        weights = dict[str, float]()
+        for one in rules.partitions.values():
+            weights |= {name: max(n, weights.get(name, 0.0)) for name, n in (one.billing or {}).items()}
+        return self if self.billing or not weights else FairTree(weights, rules.priority.largest)
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -69,7 +160,7 @@ class FairTree(NotOfBlocks):
 
     def policy(self, instance: Instance) -> Policy:
         """The rule as a policy over the labels of an instance whose users have all of them."""
-        share = DominantShare() if self.billing == MAX else ResourceShare(self.billing)
+        share = self.share
         # by the users of each team, so that teams of one team are no level
         levels: dict[tuple[int, ...], Objective] = {}
         for by in instance.teams.outermost_first:

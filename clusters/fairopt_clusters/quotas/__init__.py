@@ -14,7 +14,7 @@ The files:
 * `quota`: one quota, and the table in CSV; `team_quotas`: those of all teams, and their changes; `tables`: both on a
   screen and in JSON.
 * `cluster_queues`: for Kueue. `resource_quotas`: for Kubernetes; `objects`: its lists in YAML; `namespaces`: what is in
-  them. `accounts`: for Slurm.
+  them. `accounts`, `shares`: for Slurm.
 * `present`: quotas that a cluster has now.
 """
 

@@ -1,46 +1,86 @@
-"""Quotas as limits on accounts of Slurm (``GrpTRES``): lines for ``sacctmgr``, and what it shows."""
+"""Fairshares and limits (``GrpTRES``) of accounts of Slurm: lines for ``sacctmgr``, and what it shows."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance
 from fairopt_clusters.quotas.quota import Quota, by_team, is_memory
 from fairopt_clusters.read.slurm.fields import Amounts, tres
 
+if TYPE_CHECKING:
+    from fairopt_clusters.read.slurm.contracts import Contract
+
+FAIRSHARE = "fairshare"  # the resource of a quota that is one
 _NAME = re.compile(r"[^\s,='\"\\]+")
 _TRES = re.compile(r"[A-Za-z0-9_./:+-]+")
 _COMMAND = ("sacctmgr", "-i", "modify", "account", "where")
 _FIX = "give teams that are accounts, another format, or name the teams to write (--team)"
 
 
-def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = (), cluster: str = "") -> str:
-    """A line for each account, on a cluster if its name is known, below the settings on which the limits depend."""
+@dataclass(frozen=True)
+class AccountsNow:
+    """What an input says of accounts: raw fairshares, None for that of the parent, and what is above, "" at the top.
+
+    Limits and contracts are None if they are not known.
+    """
+
+    shares: Mapping[str, float | None] = field(default_factory=dict)
+    above: Mapping[str, str] = field(default_factory=dict)
+    limits: Sequence[Quota] | None = None
+    cluster: str = ""
+    contracts: Mapping[str, Contract] | None = None
+    there: Mapping[str, float] = field(
+        default_factory=dict
+    )  # on all nodes, whatever their states and what jobs ask for
+
+    @property
+    def quotas(self) -> list[Quota]:
+        """Limits and fairshares."""
+        shares = (Quota(name, FAIRSHARE, "", raw) for name, raw in self.shares.items() if raw is not None)
+        return [*(self.limits or ()), *shares]
+
+    def is_contract(self, row: Quota) -> bool:
+        """Whether a limit is listed in a contract, with all flavors of a resource that is."""
+        contract = (self.contracts or {}).get(row.team)
+        return contract is not None and not {row.resource, f"{row.resource}:{row.flavor}"}.isdisjoint(contract.limit)
+
+
+def to_sacctmgr(
+    rows: Iterable[Quota], comments: Sequence[str] = (), cluster: str = "", ended: Iterable[Quota] = ()
+) -> str:
+    """A line for each account, on a cluster if its name is known, below the settings on which they depend.
+
+    Limits that are ``ended`` are taken off.
+    """
     where = f"cluster={cluster}" if _NAME.fullmatch(cluster) and cluster.isprintable() else ""
-    lines, tracked = [], dict[str, None]()
-    for team, quotas in by_team(rows).items():
+    lines, tracked, rows, ended = [], dict[str, None](), [*rows], [*ended]
+    for team, quotas in by_team([*rows, *ended]).items():
         if not _NAME.fullmatch(team) or team.startswith("-") or not team.isprintable():
             raise InvalidInstance(f"{team!r} cannot be the name of an account of Slurm; {_FIX}")
-        limits = dict(map(_limit, quotas))
-        tracked |= dict.fromkeys(name for name in limits if name not in ("cpu", "mem"))
-        values = ",".join(f"{name}={amount}" for name, amount in limits.items())
+        values = dict(map(_limit, quotas)) | {_limit(row)[0]: "-1" for row in ended if row.team == team}
+        tracked |= dict.fromkeys(name for name in values if name not in ("cpu", "mem", FAIRSHARE))
+        shares = values.pop(FAIRSHARE, None)
+        limits = ",".join(f"{name}={amount}" for name, amount in values.items())
         place = [shlex.quote(f"name={team}"), *([shlex.quote(where)] if where else [])]
-        lines.append(" ".join([*_COMMAND, *place, "set", f"GrpTRES={values}"]))
-    settings = [
-        "These limits need in slurm.conf:",
-        "  AccountingStorageType=accounting_storage/slurmdbd",
-        *([f"  AccountingStorageTRES={','.join(tracked)}"] if tracked else []),
-        "  AccountingStorageEnforce=associations,limits,safe",
-        "They bound what the jobs of an account and of all accounts below it use at once. Jobs beyond them wait.",
-        *(
-            []
-            if where
-            else ["They are set on all clusters of the database: with several, add cluster=NAME to each line."]
-        ),
-    ]
+        lines.append(" ".join([*_COMMAND, *place, "set", f"GrpTRES={limits}" if limits else f"Fairshare={shares}"]))
+    settings = []
+    if any(row.resource == FAIRSHARE for row in rows):
+        settings = ["These need in slurm.conf PriorityType=priority/multifactor and a PriorityWeightFairshare above 0."]
+    elif lines:
+        settings = [
+            "These limits need in slurm.conf:",
+            "  AccountingStorageType=accounting_storage/slurmdbd",
+            *([f"  AccountingStorageTRES={','.join(tracked)}"] if tracked else []),
+            "  AccountingStorageEnforce=associations,limits,safe",
+            "They bound what the jobs of an account and of all accounts below it use at once. Jobs beyond them wait.",
+        ]
+    if lines and not where:
+        settings.append("They are set on all clusters of the database: with several, add cluster=NAME to each line.")
     if any(":" in name for name in tracked):
         settings.append("Jobs that ask for GPUs without a type may be counted as any type, or as none:")
         settings.append("a job_submit plugin can require a type.")
@@ -48,7 +88,9 @@ def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = (), cluster: st
 
 
 def _limit(row: Quota) -> tuple[str, str]:
-    """The name and the amount of a limit."""
+    """The name and the amount of a limit, or of a fairshare."""
+    if row.resource == FAIRSHARE:
+        return FAIRSHARE, str(round(row.amount))
     name = tres_name(row.resource) + (f":{row.flavor}" if row.flavor else "")
     if not _TRES.fullmatch(name):
         raise InvalidInstance(
@@ -84,10 +126,14 @@ def read_sacctmgr(text: str, name: str) -> list[Quota]:
         words = [word for k, word in enumerate(words) if k != len(_COMMAND) + 1 or not word.startswith("cluster=")]
         known = len(words) == len(_COMMAND) + 3 and tuple(words[: len(_COMMAND)]) == _COMMAND
         account, limits = (words[len(_COMMAND)], words[-1]) if known else ("", "")
-        if not (account.startswith("name=") and limits.startswith("GrpTRES=")):
+        if not (account.startswith("name=") and re.match("GrpTRES=|Fairshare=[0-9]+$", limits)):
             raise InvalidInstance(f"{place}: give lines such as {' '.join(_COMMAND)} name=bio set GrpTRES=cpu=8")
+        if limits.startswith("Fairshare"):
+            out.append(Quota(account.removeprefix("name="), FAIRSHARE, "", float(limits.partition("=")[2])))
+            continue
+        limits = re.sub(r"[^=,]+=-1(?=,|$),?", "", limits.removeprefix("GrpTRES="))  # which are taken off
         try:
-            amounts = tres(limits.removeprefix("GrpTRES="))
+            amounts = tres(limits)
         except InvalidInstance as error:
             raise InvalidInstance(f"{place}: {error}") from None
         out += _quotas(account.removeprefix("name="), amounts)
@@ -108,19 +154,24 @@ def _quotas(account: str, found: Amounts) -> list[Quota]:
     return out
 
 
-def cluster_of(document: Mapping[str, Any]) -> str:
-    """The cluster of the associations in the output of sacctmgr; empty if they are of several or of none."""
-    entries = document.get("associations")
-    named = {entry.get("cluster") for entry in entries or () if isinstance(entry, Mapping)}
-    names = [name for name in named if isinstance(name, str) and name]
-    return names[0] if len(names) == 1 else ""
-
-
-def read_associations(document: Mapping[str, Any], name: str) -> list[Quota]:
-    """The limits (``GrpTRES``) of accounts in the output of ``sacctmgr show associations --json``."""
-    from fairopt_clusters.read.slurm.accounts import (
-        associations_in,  # models of pydantic, which other inputs do not need
+def read_associations(document: Mapping[str, Any], name: str) -> AccountsNow:
+    """What the output of ``sacctmgr`` or ``sshare`` says of accounts; a cluster if they are of one."""
+    from fairopt_clusters.read.slurm.accounts import (  # models of pydantic, which other inputs do not need
+        OF_PARENT,
+        WITHOUT_LIMITS,
+        associations_in,
+        of_shares_in_json,
+        tree_of,
     )
 
-    accounts = (one for one in associations_in(document, name) if one.is_account)
-    return [quota for one in accounts for quota in _quotas(one.account, one.limits)]
+    document = of_shares_in_json(document) or document
+    known = [*associations_in(document, name)]
+    clusters = {one.cluster for one in known} - {""}
+    of_accounts = [quota for one in known if one.is_account for quota in _quotas(one.account, one.limits)]
+    queues = [one for one in (tree_of(document, name).queues if len(clusters) < 2 else ()) if one.place]
+    return AccountsNow(
+        {one.name: None if OF_PARENT in one.notes else one.weight for one in queues},
+        {one.name: one.parent for one in queues},
+        None if document.get(WITHOUT_LIMITS) else of_accounts,
+        clusters.pop() if len(clusters) == 1 else "",
+    )

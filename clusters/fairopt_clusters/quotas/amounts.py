@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.runtime import Float, first_of, visible
+from fairopt_clusters.quotas.accounts import AccountsNow
 from fairopt_clusters.quotas.changes import changes_of
 from fairopt_clusters.quotas.cluster_queues import InputQueues, new_queues
 from fairopt_clusters.quotas.gpu_types import GpuTypes
@@ -38,8 +39,7 @@ class Input:
     queues: InputQueues = field(default_factory=InputQueues)
     api_version: str | None = None
     resource_quotas: Sequence[Mapping[str, Any]] | None = None
-    limits: Sequence[Quota] | None = None  # of accounts of Slurm
-    cluster: str = ""  # of Slurm
+    accounts: AccountsNow = field(default_factory=AccountsNow)  # of Slurm
     gangs: Sequence[Workload] = ()
     work: Work = field(default_factory=Work)  # in ClusterQueues
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
@@ -125,6 +125,11 @@ class Amounts:
         """What limits leave idle now, in words."""
         return idled(self.now, limits_in_all(rows))
 
+    def _first(self, rows: Sequence[Quota]) -> list[str]:
+        """The notes to read first: what limits idle."""
+        idle = self._idle(rows) if self.is_cap else []
+        return [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
+
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def quotas(self, source: QuotaSource) -> Quotas:
@@ -135,8 +140,7 @@ class Amounts:
         large = [f"{what} for the new quotas of their teams: {first_of(stopped)}"] * bool(stopped)
         large += [f"{what} with or without this: {first_of(never)}"] * bool(never)
         notes = [*self.teams.whole.notes, *large, *notes]
-        idle = self._idle(rows) if self.is_cap else []
-        first = [f"these limits idle now what could be used: {', '.join(idle)}"] * bool(idle)
+        first = self._first(rows)
         notes = [*first, *notes]
         text, more = self._text(rows, ["Quotas by fairopt", *map(visible, notes)])
         made = Quotas(tuple(rows), (*notes, *more), self.teams.by or "user", self.format, source, text)
@@ -231,15 +235,20 @@ class Amounts:
         """The limits that there are, None if that is not known."""
         return None
 
+    @property
+    def _limits_kept(self) -> Sequence[Quota] | None:
+        """Those that no run of fairopt wrote."""
+        return self._limits_now
+
     def _too_large(self, rows: Sequence[Quota]) -> tuple[list[str], list[str]]:
         """Gangs that wait and that the quotas of their teams, of all flavors together, can never admit, and why.
 
         Those that could start before, within the limits that there are, on servers that are empty; and the others.
         """
         there, limits, most = self.teams.there(None), dict[str, dict[str, float]](), dict[str, dict[str, float]]()
-        for one in self._limits_now or ():
+        for one in self._limits_kept or ():
             if not one.flavor and (name := matching(one.resource, there)):
-                limits.setdefault(one.team, {})[name] = same_unit(one, self.teams.unit[name])
+                limits.setdefault(one.team, {})[name] = same_unit(one, self.teams.unit.get(name, ""))
         for (team, resource), amount in limits_in_all(rows).items():
             most.setdefault(team, {})[resource] = amount
         out = list[str](), list[str]()

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.errors import InvalidInstance
 from fairopt.runtime import Bool, Float, first_of
 from fairopt_clusters.quotas.accounts import to_sacctmgr
 from fairopt_clusters.quotas.amounts import Amounts, Cell
@@ -17,9 +18,10 @@ from fairopt_clusters.quotas.gpu_types import GpuTypes, is_tres
 from fairopt_clusters.quotas.objects import quota_of, resource_name
 from fairopt_clusters.quotas.quota import Quota, same_unit, step_of
 from fairopt_clusters.quotas.resource_quotas import present_amounts, to_resource_quotas
-from fairopt_clusters.quotas.team_quotas import described
+from fairopt_clusters.quotas.team_quotas import Quotas, QuotaSource, described
 from fairopt_clusters.quotas.teams import Counted, of_all
 from fairopt_clusters.read.amounts import matching
+from fairopt_clusters.read.kinds import CONTRACTS
 
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 
@@ -72,7 +74,7 @@ class Bounding(Amounts):
     @property
     def _limits_now(self) -> Sequence[Quota] | None:
         """The limits that there are, None if that is not known."""
-        return self.given.limits
+        return self.given.accounts.limits
 
     _who, _staying_words = "accounts", "limits that stay in effect without a new one (an amount of -1 takes one off)"
 
@@ -139,9 +141,11 @@ class Bounding(Amounts):
         return notes
 
     def _staying(self, rows: Sequence[Quota]) -> list[str]:
+        """Notes on the present limits that stay; none if these are not known, which the text says."""
+        return [] if self._limits_now is None else self._beside(rows, self._limits_now)
+
+    def _beside(self, rows: Sequence[Quota], present: Sequence[Quota]) -> list[str]:
         """Present limits that stay beside the new ones, and what all of them add up to."""
-        if self._limits_now is None:
-            return []  # which the text says
         teams, written = self.teams, {(row.team, row.resource) for row in rows}
         there = teams.there(self.gpus)
         sums = dict.fromkeys(there, 0.0)
@@ -152,7 +156,7 @@ class Bounding(Amounts):
         outer = {name for label in labels if label != teams.by for name in labels.labelling(label).names}
         kinds: dict[str, list[str]] = {"idle": [], "above": [], "other": []}
         more = set[str]()
-        for one in self._limits_now:
+        for one in present:
             resource = matching(one.resource, there)
             if one.flavor or resource is None or (one.team, resource) in written:
                 continue
@@ -179,11 +183,11 @@ class Bounding(Amounts):
 
 
 class Accounts(Bounding):
-    """Limits on accounts of Slurm."""
+    """Limits of a moment on accounts of Slurm. Those of contracts stay, and others that are not written again end."""
 
     format = "slurm"
     whole_cores = True
-    is_cap = False  # its first line is that of other formats once its limits are
+    _staying_words = "limits of contracts stay"
 
     def _counts_types(self, gpus: GpuTypes) -> bool:
         return True
@@ -202,8 +206,64 @@ class Accounts(Bounding):
         in_all = [Quota(team, one.name, "", amount) for team, amount in sums.items()]
         return [*in_all, *(row for row in rows if not row.flavor or is_tres(row.flavor))]
 
+    def _first(self, rows: Sequence[Quota]) -> list[str]:
+        return super()._first(rows) or ["these limits idle nothing now that could be used"]
+
+    def _rows(self) -> tuple[list[Quota], list[str]]:
+        now = self.given.accounts
+        if now.limits and now.contracts is None:
+            there = first_of(
+                f"{row.team} {row.amount:g} {described(row.resource, row.flavor, '')}" for row in now.limits
+            )
+            raise InvalidInstance(
+                f"there are limits ({there}), and nobody says which are a contract's; list these in a file "
+                f"{CONTRACTS} of the folder, with the columns account, resource, limit (its header alone if none is): "
+                "limits in it are never rewritten, and others are those of the last run"
+            )
+        return super()._rows()
+
+    @property
+    def _limits_kept(self) -> Sequence[Quota] | None:
+        return [one for one in self._limits_now or () if self.given.accounts.is_contract(one)]
+
+    def _with_more(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
+        kept = [row for row in rows if not self.given.accounts.is_contract(row)]
+        written = {row.key for row in kept}
+        self._ended = [
+            one
+            for one in self._limits_now or ()
+            if one.key not in written and not self.given.accounts.is_contract(one) and self._chosen(one)
+        ]
+        ended = [f"{one.team} {described(one.resource, one.flavor, '')}" for one in self._ended]
+        notes += [f"limits of the last run that end: {first_of(ended)}"] * bool(ended)
+        return kept
+
+    def _chosen(self, one: Quota) -> bool:
+        """Whether quotas of a team and a resource are asked for."""
+        every = {*self.teams.resources} == {*self.teams.servers.resources}
+        of_resource = every or matching(one.resource, self.teams.resources) is not None
+        return of_resource and (self.teams.every or one.team in self.teams.names)
+
+    def _staying(self, rows: Sequence[Quota]) -> list[str]:
+        ended = {one.key for one in self._ended}
+        return self._beside(rows, [one for one in self._limits_now or () if one.key not in ended])
+
+    def quotas(self, source: QuotaSource) -> Quotas:
+        """The limits with their text: only of accounts with one that changes, where limits are known."""
+        made = super().quotas(source)
+        changed = self._changed(made.rows)
+        words = dict.fromkeys(f"limits of {one.team}" for one in (*changed, *self._ended))
+        return replace(made, changed=tuple(words) if self._limits_now is not None else ())
+
+    def _changed(self, rows: Sequence[Quota]) -> list[Quota]:
+        """The limits of accounts that have others now."""
+        now = {one.key: one for one in self._limits_now or ()}
+        same = {row.key for row in rows if row.key in now and same_unit(now[row.key], row.unit) == row.amount}
+        others = {row.team for row in rows if row.key not in same} | {one.team for one in self._ended}
+        return [row for row in rows if row.team in others]
+
     def _text(self, rows: Sequence[Quota], comments: Sequence[str]) -> tuple[str, list[str]]:
-        return to_sacctmgr(rows, comments, self.given.cluster), []
+        return to_sacctmgr(self._changed(rows), comments, self.given.accounts.cluster, self._ended), []
 
 
 class Namespaces(Bounding):

@@ -15,14 +15,16 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Labelling, whole_name
 from fairopt.policies import accepted
 from fairopt.runtime import Clock
+from fairopt_clusters.quotas.accounts import FAIRSHARE
 from fairopt_clusters.quotas.amounts import Amounts, Input, NewCapped, NewQueues
 from fairopt_clusters.quotas.bounded import TEAM, Accounts, Namespaces
 from fairopt_clusters.quotas.cluster_queues import InputQueues, left_out, read_queues
 from fairopt_clusters.quotas.gangs import read_gangs
 from fairopt_clusters.quotas.namespaces import local_queues_of, read_fixed
 from fairopt_clusters.quotas.of_queues import LentNow, OfQueues, Settings
-from fairopt_clusters.quotas.present import limits_of, resource_quotas_of
+from fairopt_clusters.quotas.present import accounts_of, resource_quotas_of
 from fairopt_clusters.quotas.quota import Quota
+from fairopt_clusters.quotas.shares import Shares
 from fairopt_clusters.quotas.team_quotas import QuotaChanges, Quotas
 from fairopt_clusters.quotas.teams import Teams
 from fairopt_clusters.quotas.trial import Trial, tried
@@ -58,12 +60,13 @@ def quotas(
 ) -> Quotas:
     """Quotas of teams: what they are owed of each resource, and of each type of server.
 
-    By default they do not depend on who asks for what now, but for Slurm: they are what whole tasks use if everybody
-    has more work than fits, and for ClusterQueues of the input (``queues``) their nominal quotas, with settings by
-    which each borrows what is free and, with ``reclaim``, takes back what it owns. With ``caps`` they are what whole
-    tasks of this answer use, as limits of a moment; the first note then says what they leave idle though tasks wait.
+    By default they do not depend on who asks for what now: they are what whole tasks use if everybody has more work
+    than fits; for ClusterQueues of the input (``queues``) their nominal quotas, with settings by which each borrows
+    what is free and, with ``reclaim``, takes back what it owns; and for accounts of Slurm fairshares. With ``caps``
+    they are what whole tasks of this answer use, as limits of a moment; the first note then says what they leave idle
+    though tasks wait.
 
-    For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond them, what is left over is added in
+    For ``kubernetes`` and limits of Slurm, which stop all that is beyond them, what is left over is added in
     proportion, and there is no quota of what a team's tasks do not request.
 
     The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
@@ -83,8 +86,9 @@ def quotas(
     queues : path-like, dict or "-", optional
         The input of `fairopt.read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues and Cohorts keep all
         but weights and limits that ``caps`` wrote, and with ``reclaim`` ``Never``; for ``kubernetes``, its
-        ResourceQuotas their names and all but these amounts; for ``slurm``, its associations name the cluster, and
-        limits that stay. Without any each team gets a new one.
+        ResourceQuotas their names and all but these amounts; for ``slurm``, its associations name the cluster, the
+        fairshares that there are, and limits; those in ``contracts.csv`` of a folder stay. Without any each team gets a
+        new one.
         Notes name the gangs in it, of Slurm too, that the quotas can never admit.
     api_version : {"v1beta2", "v1beta1"}, optional
         For ``kueue`` without ``queues``. Default: the newest.
@@ -145,7 +149,6 @@ def quotas(
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     of_input = queues if isinstance(queues, InputQueues) else read_queues(queues)
     objects = queues if source is None and not isinstance(queues, InputQueues) else source
-    limits, cluster = limits_of(objects if present is None else present)
     known = resource_quotas_of(objects if present is None else present)
     servers, of_teams = instance.individual().servers, label == TEAM
     work = Work.of(objects)
@@ -153,8 +156,7 @@ def quotas(
         of_input,
         api_version,
         known,
-        limits,
-        cluster,
+        accounts_of(objects, present),
         gangs=read_gangs(objects, users, work.inside.waits if work.inside else ()) if of_teams else (),
         work=work,
         fixed=read_fixed(work),
@@ -186,7 +188,9 @@ class _Source:
 
     def changes(self, made: Quotas, present: Sequence[Quota]) -> QuotaChanges:
         """Quotas beside present ones and what is held."""
-        return self._maker(made.format).changes(made.rows, present)
+        shares = any(row.resource == FAIRSHARE for row in made.rows)
+        of_kind = [one for one in present if (one.resource == FAIRSHARE) == shares]
+        return self._maker(made.format).changes(made.rows, of_kind)
 
     def tried(self, made: Quotas, past: str | os.PathLike[str], resumes: bool) -> Trial:
         """What past weeks would have been."""
@@ -197,11 +201,14 @@ class _Source:
         return tried(self.given.work, after, past, self.answer.instance, resumes)
 
     def _maker(self, format: str) -> Amounts:
-        """What makes the quotas of a format: by default of what is owed, but for Slurm's limits."""
+        """What makes the quotas of a format: by default of what is owed."""
+        if format == Accounts.format and not self.caps:
+            full = self.answer.instance.full_demand() if self.full_demand is None else self.full_demand
+            return Shares(self._teams(as_divided(self.answer), full.teams.names), self.given, full)
         raw = self.given.queues.raw if format == "kueue" else {}
         if raw and not self.caps:
             return Settings(self._teams(as_divided(self.answer), raw), self.given)
-        made = self.whole if self.caps or format == Accounts.format else self._owed
+        made = self.whole if self.caps else self._owed
         by_format = _MAKERS | {"kueue": LentNow if raw else NewCapped} if self.caps else _MAKERS
         return by_format[format](self._teams(made, raw), self.given, self._teams(as_divided(self.answer), raw))
 

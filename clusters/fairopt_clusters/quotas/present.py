@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import json_of_text, read_text, shown
-from fairopt_clusters.quotas.accounts import cluster_of, read_associations, read_sacctmgr
+from fairopt_clusters.quotas.accounts import FAIRSHARE, AccountsNow, read_associations, read_sacctmgr
 from fairopt_clusters.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt_clusters.quotas.quota import Quota, read_csv
 from fairopt_clusters.quotas.resource_quotas import read_resource_quotas
 from fairopt_clusters.read.documents import DASH, data_of_text, documents_of, objects_of
+from fairopt_clusters.read.kinds import ACCOUNTS, CONTRACTS, NODES_OF_SLURM
 from fairopt_clusters.read.kubernetes.objects import at_places
 
 EXPECTED = (
@@ -27,6 +30,7 @@ _READERS = {
 # kinds beside ClusterQueues, and with which they are read
 _BESIDE = {"Cohort": "ClusterQueue", "ResourceFlavor": None, "LocalQueue": None}
 _OF_INPUT = {"kubernetes": "resourcequotas.json", "kueue": "clusterqueues.json", "slurm": "associations.json"}
+_TEXTS = (".txt", ".cfg")  # of sacctmgr and sshare
 
 
 def read_quotas(path: str | os.PathLike[str]) -> tuple[list[Quota], str]:
@@ -40,6 +44,8 @@ def read_quotas(path: str | os.PathLike[str]) -> tuple[list[Quota], str]:
     words = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip() and not line.startswith("#")}
     if words <= {"sacctmgr"}:
         return read_sacctmgr(text, name), "slurm"
+    if name.lower().endswith(_TEXTS):
+        return accounts_of(path).quotas, "slurm"
     return _quotas_of(data_of_text(text, name, EXPECTED, as_yaml=True), name)
 
 
@@ -50,11 +56,18 @@ def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -
     """
     formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
     for document, name in documents_of(source, [_OF_INPUT[one] for one in formats], EXPECTED):
-        if "associations" in document or isinstance(document.get("items"), list):
+        if {"associations", "shares"} & {*document} or isinstance(document.get("items"), list):
             found, of = _quotas_of(document, name, formats)
             if found:
                 return found, of
-    return None
+    found = accounts_of(source).quotas if format in (None, "slurm") and _folder(source) else []
+    return (found, "slurm") if found else None
+
+
+def _folder(source: Any) -> Path | None:
+    """The folder that an input is, if it is one."""
+    path = None if source is None or isinstance(source, Mapping) or os.fspath(source) == DASH else Path(source)
+    return path if path is not None and path.is_dir() else None
 
 
 def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[Mapping[str, Any]] | None:
@@ -73,16 +86,57 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
     return items if items or known else None
 
 
-def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tuple[list[Quota] | None, str]:
-    """The limits of accounts of Slurm in an input of `fairopt.read` or a file, None without any; and its cluster."""
-    if source is None:
-        return None, ""
-    if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".sh", ".txt"):
-        return read_sacctmgr(read_text(source, EXPECTED), os.fspath(source)), ""
-    documents = documents_of(source, [_OF_INPUT["slurm"]], EXPECTED)
-    of_slurm = [(document, name) for document, name in documents if "associations" in document]
-    limits = [quota for document, name in of_slurm for quota in read_associations(document, name)]
-    return (limits, cluster_of(of_slurm[0][0])) if of_slurm else (None, "")
+def accounts_of(source: Any, present: Any = None) -> AccountsNow:
+    """What an input of `fairopt.read` says of accounts of Slurm, and a file of ``present`` quotas in its place."""
+    folder, now = _folder(source), _accounts_in(source)
+    if present is not None:
+        other = _accounts_in(present)
+        limits = now.limits if other.limits is None else other.limits
+        now = replace(now, shares={**now.shares, **other.shares}, limits=limits, cluster=now.cluster or other.cluster)
+    if folder is None or not (folder / CONTRACTS).exists():
+        return now
+    from fairopt_clusters.read.slurm.contracts import read_contracts  # as the models of pydantic in `accounts`
+
+    return replace(now, contracts=read_contracts(folder / CONTRACTS), there=_there(folder))
+
+
+def _accounts_in(source: Any) -> AccountsNow:
+    """What a folder, a file or a document says of accounts."""
+    folder, now = _folder(source), AccountsNow()
+    if folder is not None and (file := next((folder / one for one in ACCOUNTS if (folder / one).exists()), None)):
+        source = file
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in (".sh", *_TEXTS):
+        return _of_text(os.fspath(source))
+    for document, name in documents_of(source, [], EXPECTED):
+        now = read_associations(document, name) if {"associations", "shares"} & {*document} else now
+    return now
+
+
+def _there(folder: Path) -> dict[str, float]:
+    """What all nodes of a folder of Slurm have."""
+    from fairopt_clusters.read.slurm.accounts import amounts_of
+    from fairopt_clusters.read.slurm.objects import SlurmServer
+    from fairopt_clusters.read.slurm.texts import slurm_document
+
+    total = Counter[str]()
+    file = next((folder / name for name in NODES_OF_SLURM if (folder / name).exists()), None)
+    for entry in slurm_document(file, "nodes", EXPECTED)[0]["nodes"] if file is not None else ():
+        server = SlurmServer.model_validate(entry)
+        total.update({name: float(amount) for name, amount in server.plain.items()} | amounts_of(server.gres))
+    return dict(total)
+
+
+def _of_text(name: str) -> AccountsNow:
+    """What lines of sacctmgr say, a dump or another output of sacctmgr or sshare."""
+    from fairopt_clusters.read.slurm.texts import document_of_text
+
+    text = read_text(name, EXPECTED)
+    if text.startswith(("sacctmgr", "#!", "# Quotas")) or (document := document_of_text(text, name)) is None:
+        rows = read_sacctmgr(text, name)
+        shares = {row.team: row.amount for row in rows if row.resource == FAIRSHARE}
+        limits = [row for row in rows if row.resource != FAIRSHARE]
+        return AccountsNow(shares, limits=limits or (None if shares else []))
+    return read_associations(document, name) if {"associations", "shares"} & {*document} else AccountsNow()
 
 
 def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:
@@ -90,8 +144,8 @@ def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None
 
     With ``formats`` only these are read, and other objects are left out.
     """
-    if "associations" in document:
-        return (read_associations(document, name) if formats is None or "slurm" in formats else []), "slurm"
+    if {"associations", "shares"} & {*document}:
+        return (read_associations(document, name).quotas if formats is None or "slurm" in formats else []), "slurm"
     kinds = dict.fromkeys(kind for kind, _, _ in _items(document, name))
     for kind in kinds:
         if formats is None and kind not in _READERS and kind not in _BESIDE:

@@ -5,7 +5,7 @@
 * `kubernetes`: output of ``kubectl`` and manifests. `slurm`: output of ``scontrol``, ``squeue`` and ``sacct``.
 * `queues`: queues of other schedulers as trees and as teams.
 * `clusterdata`, `openb`: traces of production clusters; `openb_jobs`: the second as jobs for simulations.
-* `gavel`: throughputs of jobs by type of device.
+* `gavel`: throughputs of jobs by type of device. `swf`: traces in the Standard Workload Format.
 * `documents`: documents of JSON and YAML, and the objects of Kubernetes in them; `snapshot`: those of KAI.
 * `amounts`: amounts by resource in files.
 * `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.

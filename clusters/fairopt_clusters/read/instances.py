@@ -193,7 +193,7 @@ def read_slurm(
         Identical servers become one row with a count.
     associations : path-like or dict, optional
         Output of ``sacctmgr show associations --json``: the tree of accounts, for ``users="account"``; of users too,
-        for ``users="user"``.
+        for ``users="user"``. Limits (``GrpTRES``) of accounts count.
     time_limit : float, optional
         As in `fairopt.read`.
 
@@ -249,7 +249,7 @@ def read_slurm(
 
     *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
     servers, and required servers if they are at least as many as the job takes. Not modelled are counts in constraints,
-    reservations, licences, limits of accounts, priorities, topology, memory by GPU, and that
+    reservations, licences, other limits of accounts, priorities, topology, memory by GPU, and that
     ``shard`` and ``mps`` are pieces of GPUs. Notes count the jobs that these concern, but for limits, priorities and
     topology.
 

@@ -162,18 +162,19 @@ _SNAPSHOTS = Reader(
     path=f"{_READ}.kinds:is_snapshot",
     shown="a .zip file",
 )
-_NODES_OF_SLURM = (*_document("nodes"), "nodes.txt", "slurm.conf")
+NODES_OF_SLURM = (*_document("nodes"), "nodes.txt", "slurm.conf")
 ACCOUNTS = (
     *_document("associations"),
     *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
     *("sshare.txt", "sshare.json"),
 )
+CONTRACTS = "contracts.csv"
 _SLURM = Reader(
     "Slurm",
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
-    files=(_NODES_OF_SLURM, _document("jobs")),
-    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",)),
+    files=(NODES_OF_SLURM, (*_document("jobs"), "jobs.txt", "squeue.txt")),
+    further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,), ("gres.conf",)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),
     examples="""  mkdir slurm
@@ -209,6 +210,12 @@ _OPENB = Reader(
     whole=True,
     examples="  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5",
 )
+_SWF = Reader(
+    "the Standard Workload Format",
+    f"{_READ}.swf:read_swf_servers",
+    path=f"{_READ}.swf:is_swf",
+    shown="a .swf file",
+)
 _OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
 _TABLES = Reader(
     "CSV tables with queues",
@@ -230,7 +237,7 @@ _QUEUES_IN_DOCUMENT = Reader(
     documents=f"{_READ}.queues.reader:are_documents_alone",
 )
 KINDS = (
-    *(_TABLES, LISTS, _SLURM, _CLUSTERDATA, _OPENB, _MANIFESTS, _SNAPSHOTS),
+    *(_TABLES, LISTS, _SLURM, _CLUSTERDATA, _OPENB, _SWF, _MANIFESTS, _SNAPSHOTS),
     *(_QUEUES_ALONE, _QUEUES_IN_DOCUMENT, _DOCUMENTS, _SLURM_DOCUMENT),
 )
 
@@ -254,6 +261,15 @@ JOBS = (
         shown="a folder of the openb trace",
         examples="  openb/     the folder of the openb trace: creation, scheduled, deletion times\n"
         "             fairopt simulate openb/ --compress 20000 --capacity-scale 0.5 -p drf -p fcfs",
+    ),
+    Reader(
+        "the Standard Workload Format",
+        f"{_READ}.swf:read_swf_jobs",
+        (Option("users", metavar="WHO", help="A user is a 'user' of a group (default) or a 'group'."),),
+        path=f"{_READ}.swf:is_swf",
+        shown="a .swf or .swf.gz file",
+        examples="  trace.swf  of the Parallel Workloads Archive, with one server of all processors\n"
+        "             fairopt simulate trace.swf.gz -p fcfs -p easy -p drf",
     ),
     Reader(
         "output of sacct",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairopt.runtime import pandas
+from fairopt.online import Account, fair_shares
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.schedulers.base import Deployed, deepest_first, usable_of
 from fairopt_clusters.schedulers.filling import by_level, by_weight
@@ -68,21 +67,8 @@ class Slurm(Deployed):
         tree, used = self.checked(tree), dict[str, float]()
         for queue in deepest_first(tree):
             used[queue.name] = queue.used.get(BILLED, 0.0) + sum(used[one.name] for one in tree.children[queue.name])
-        of_level = {name: sum(one.weight for one in below) for name, below in tree.children.items()}
-        among = {name: sum(used[one.name] for one in below) for name, below in tree.children.items()}
-        columns = ["norm_shares", "norm_usage", "effective_usage", "fairshare", "level_fs"]
-        rows = dict[str, list[float]]()
-        for queue in deepest_first(tree)[::-1]:
-            part = _part(queue.weight, of_level[queue.parent])
-            above = rows[queue.parent] if queue.parent else [1.0, 1.0, 1.0]
-            usage = effective = _part(used[queue.name], among[""])
-            if queue.parent:
-                effective = effective_usage(usage, above[2], queue.weight, of_level[queue.parent])
-            mine = level_fs(part, _part(used[queue.name], among[queue.parent]))
-            rows[queue.name] = [part * above[0], usage, effective, factor(effective, part * above[0]), mine]
-        ordered = {queue.name: rows[queue.name] for queue in tree.queues}
-        table = pandas().DataFrame.from_dict(ordered, orient="index", columns=columns)
-        return table.rename_axis(index="account")
+        accounts = (Account(one.name, one.parent, one.weight, used[one.name]) for one in tree.queues)
+        return fair_shares(accounts).loc[[one.name for one in tree.queues]]
 
     def _divided(self, tree: QueueTree) -> dict[str, dict[str, float]]:
         usable = usable_of(tree)
@@ -91,25 +77,3 @@ class Slurm(Deployed):
             return by_weight([one.weight for one in below], [usable[one.name][name] for one in below], amount)
 
         return by_level(tree, tree.total(), divide)
-
-
-def factor(effective_usage: float, shares: float, damping: float = 1.0) -> float:
-    """The classic factor 2^(-U/S), between 0 and 1, of parts of all usage and of all shares."""
-    return 2.0 ** (-effective_usage / shares / damping) if shares > 0 else 0.0
-
-
-def effective_usage(usage: float, above: float, shares: float, level: float) -> float:
-    """The classic effective usage below an account with effective usage ``above``, of part of its shares."""
-    return usage + (above - usage) * (shares / level if level else 1.0)
-
-
-def level_fs(shares: float, usage: float) -> float:
-    """The Level FS among siblings, of their parts of shares and usage; the largest goes first in Fair Tree."""
-    if shares == 0:
-        return 0.0
-    return shares / usage if usage else math.inf
-
-
-def _part(amount: float, whole: float) -> float:
-    """An amount over the whole; 0 of nothing."""
-    return amount / whole if whole else 0.0

@@ -1,6 +1,7 @@
 """``fairopt quotas`` on small clusters of Kubernetes, Kueue and Slurm, and on tables."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -261,12 +262,14 @@ def test_the_difference_names_teams_that_hold_more_than_their_new_quota(run, tmp
 
 
 def test_limits_of_accounts_are_shown_beside_those_of_associations(run):
-    result = run("slurm", "--format", "slurm")
+    assert "nobody says which are a contract's" in str(run("slurm", "-f", "slurm", "--caps", code=2).output)
+    Path("slurm/contracts.csv").write_text("account,resource,limit\n")
+    result = run("slurm", "--format", "slurm", "--caps")
     bio, cfd = result.stdout.splitlines()[-2:]
     where = "sacctmgr -i modify account where name="
     assert bio == f"{where}bio set GrpTRES=cpu=18,mem=74898M,gres/gpu=4,gres/gpu:a100=4,gres/gpu:h100=0"
     assert cfd == f"{where}cfd set GrpTRES=cpu=110,mem=449390M,gres/gpu=4,gres/gpu:a100=0,gres/gpu:h100=4"
-    words = " ".join(run("slurm", "--diff", code=4).stdout.split())
+    words = " ".join(run("slurm", "--diff", "--caps", code=4).stdout.split())
     assert "bio all 2 4 2 3" in words and "holds" not in words
 
 
@@ -300,13 +303,13 @@ def test_gpus_that_run_without_a_type_beside_a_server_of_two_types_are_in_the_li
         {"account": "web", "tres_req_str": "cpu=1,gres/gpu:1g.10gb=1", "array_task_string": "1-20", "job_id": 12},
     ]
     slurm_of(tmp_path, nodes, jobs)
-    found = limits_of(run("slurm", "--format", "slurm"))
+    found = limits_of(run("slurm", "--format", "slurm", "--caps"))
     assert found == {
         "bio": {"cpu": 27, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
         "vis": {"cpu": 27, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
         "web": {"cpu": 74, "gres/gpu": 14, "gres/gpu:1g.10gb": 14, "gres/gpu:a100": 0},
     }
-    told = json.loads(run("slurm", "--format", "slurm", "--diff", "--json", code=4).stdout)
+    told = json.loads(run("slurm", "--format", "slurm", "--diff", "--json", "--caps", code=4).stdout)
     held = {(row["team"], row["flavor"]): row["held"] for row in told["changes"] if row["resource"] == "gpu"}
     assert held["bio", ""] == held["bio", "a100"] == 4 and held["bio", "1g.10gb"] == 0
 
@@ -318,7 +321,7 @@ def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that
         {"account": "one", "tres_req_str": "cpu=1,gres/gpu:a100=1", "array_task_string": "1-2", "job_id": 2},
     ]
     slurm_of(tmp_path, nodes, jobs)
-    result = run("slurm", "--format", "slurm")
+    result = run("slurm", "--format", "slurm", "--caps")
     assert limits_of(result) == {
         "any": {"cpu": 53, "gres/gpu": 10, "gres/gpu:1g.10gb": 7, "gres/gpu:a100": 0, "gres/gpu:t4": 3},
         "one": {"cpu": 11, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
@@ -347,10 +350,10 @@ def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tm
     ]
     slurm_of(tmp_path, nodes, jobs)
     fo.datasets.write(fo.read(tmp_path / "slurm"), tmp_path / "cluster.json")
-    result = run("cluster.json", "--format", "slurm")
+    result = run("cluster.json", "--format", "slurm", "--caps")
     assert limits_of(result) == {"any": {"cpu": 175, "gres/gpu": 29}, "one": {"cpu": 17, "gres/gpu": 3}}
     assert "types of GPUs by server are not known, so quotas are in total" in result.stdout
-    of_folder = limits_of(run("slurm", "--format", "slurm"))
+    of_folder = limits_of(run("slurm", "--format", "slurm", "--caps"))
     kinds = ("a100", "h100", "1g.10gb")
     assert [of_folder["one"][f"gres/gpu:{kind}"] for kind in kinds[:2]] == [0, 0]
     for account, used in (("any", 20), ("one", 2)):  # and what is left of the types that they use
@@ -365,7 +368,8 @@ def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
     assert sum(row.amount for row in rows if row.team == "vision" and row.resource == "nvidia.com/gpu") == 8
     told = json.loads(run("kube", "-p", "most-tasks", "--present", "q.csv", "--diff", "--json", "--caps").stdout)
     assert told["target"] == "csv" and {row["change"] for row in told["changes"]} == {0}
-    run("slurm", "--out", "q.sh")
+    Path("slurm/contracts.csv").write_text("account,resource,limit\nbio,gpu,2\n")
+    run("slurm", "--out", "q.sh", "--caps")
     assert "#   AccountingStorageEnforce=" in (tmp_path / "q.sh").read_text()
 
 
@@ -408,7 +412,10 @@ def test_users_without_teams_have_quotas_each(run, tmp_path):
             ("kube", "--users", "label:lab", "-f", "kubernetes"),
             "but the teams of kube are the values of label:lab; give",
         ),
-        (("slurm", "--users", "qos", "-f", "slurm"), "limits of Slurm are of accounts, but --users qos makes other"),
+        (
+            ("slurm", "--users", "qos", "-f", "slurm"),
+            "fairshares and limits of Slurm are of accounts, but --users qos makes",
+        ),
         (("kube", "-f", "yaml"), "--format yaml: give csv, kubernetes, kueue or slurm"),
         (("kube", "--out", "q.pdf"), "cannot write q.pdf; give a name that ends in .csv"),
         (("kube", "--resource", "tpu"), "there is no resource 'tpu'"),

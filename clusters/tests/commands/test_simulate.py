@@ -60,7 +60,7 @@ def test_the_folder_of_openb_has_jobs_and_servers(run: Any) -> None:
     [
         (
             ["jobs.csv", "--users", "account"],
-            "'users' is an option for a folder of the openb trace and out",
+            "'users' is an option for a folder of the openb trace and a .swf",
         ),
         (["jobs.csv", "--capacity-scale", "0.5"], "'capacity_scale' is an option for folders of the openb trace"),
         (["cluster.json"], "cluster.json has no list 'jobs'; expected the output of sacct --json"),

@@ -202,36 +202,37 @@ def account(name, parent="root", **limits):
     return {"account": name, "parent_account": parent, "user": "", "cluster": limits.get("cluster", "c")} | total
 
 
-def limits_of(jobs, accounts, nodes=NODES):
-    document = {"nodes": nodes, "jobs": jobs, "associations": accounts}
-    read = fc.read_slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": accounts})
-    made = caps(fo.HDRF().allocate(read), "slurm", queues=document)
+def limits_of(folder, jobs, accounts, nodes=NODES, contracts=""):
+    for name, entries in (("nodes", nodes), ("jobs", jobs), ("associations", accounts)):
+        (folder / f"{name}.json").write_text(json.dumps({name: entries}))
+    (folder / "contracts.csv").write_text(f"account,resource,limit\n{contracts}")
+    made = caps(fo.HDRF().allocate(fo.read(folder)), "slurm", queues=folder)
     lines = re.findall(r"where name=(\S+)( cluster=c)? set GrpTRES=(.*)", made.text())
     of = {name: dict(one.split("=") for one in found.split(",")) for name, _, found in lines}
     return of, "\n".join(made.notes), {cluster.strip() for _, cluster, _ in lines}
 
 
-def test_limits_of_accounts_are_of_what_jobs_request_with_all_that_is_left():
+def test_limits_of_accounts_are_of_what_jobs_request_with_all_that_is_left(tmp_path):
     jobs = [
         job(2, "vision", "cpu=8,mem=64G,node=1,gres/gpu=1", array_task_string="1-12"),
         job(3, "hpc", "cpu=32,node=1"),
     ]
     accounts = [account("vision"), account("hpc", gpu=0), account("quiet", cpu=64, gpu=8)]
-    found, notes, cluster = limits_of(jobs, accounts)
+    found, notes, cluster = limits_of(tmp_path, jobs, accounts, contracts="hpc,gpu,0\nquiet,cpu,64\nquiet,gpu,8\n")
     assert found == {"hpc": {"cpu": "32"}, "vision": {"cpu": "96", "mem": "1048576M", "gres/gpu": "16"}}
     assert "left over, and added to quotas in proportion: 256 of 1,024 GiB memory, 4 of 16 gpu" in notes
     assert "limits of accounts without tasks now stay in effect: quiet 64 cpu, quiet 8 gpu" in notes
-    assert "limits that stay in effect without a new one (an amount of -1 takes one off): hpc 0 gpu" in notes
+    assert "limits of contracts stay: hpc 0 gpu" in notes
     assert "after applying, limits add up to 192 of 128 cpu, 24 of 16 gpu" in notes
     assert cluster == {"cluster=c"}
-    assert limits_of(jobs, [*accounts, account("x", cluster="d")])[2] == {""}
+    assert limits_of(tmp_path, jobs, [*accounts, account("x", cluster="d")], contracts="hpc,gpu,0\n")[2] == {""}
 
 
-def test_an_account_whose_task_does_not_fit_keeps_cores_for_smaller_jobs():
+def test_an_account_whose_task_does_not_fit_keeps_cores_for_smaller_jobs(tmp_path):
     """8 GPUs each of two servers: four accounts with jobs of 1 and one with a job of 8, of which a part is fair."""
     jobs = [job(k, f"a{k}", "cpu=2,mem=8G,node=1,gres/gpu=1", array_task_string="1-30") for k in range(4)]
     jobs.append(job(9, "big", "cpu=8,mem=64G,node=1,gres/gpu=8"))
-    found, notes, _ = limits_of(jobs, [account(f"a{k}") for k in range(4)] + [account("big")])
+    found, notes, _ = limits_of(tmp_path, jobs, [account(f"a{k}") for k in range(4)] + [account("big")])
     big = found.pop("big")
     assert big["gres/gpu"] == "0" and int(big["cpu"]) >= 3 and int(big["mem"].rstrip("M")) > 0
     assert (
@@ -239,14 +240,14 @@ def test_an_account_whose_task_does_not_fit_keeps_cores_for_smaller_jobs():
     )
     assert sum(int(one["gres/gpu"]) for one in found.values()) == 16
     full = [one | {"cpus": 16} for one in NODES]  # of which the others use all
-    found, notes, _ = limits_of(jobs, [], full)
+    found, notes, _ = limits_of(tmp_path, jobs, [], full)
     assert found["big"].keys() == {"mem", "gres/gpu"}
     assert "no quota, since others use all and a quota of 0 would stop every task: cpu of big" in notes
 
 
-def test_jobs_of_accounts_above_and_their_limits_are_said():
+def test_jobs_of_accounts_above_and_their_limits_are_said(tmp_path):
     jobs = [job(1, "nlp", "cpu=8,node=1,gres/gpu=1"), job(2, "ml", "cpu=8,node=1,gres/gpu=2")]
-    found, notes, _ = limits_of(jobs, [account("ml", gpu=4), account("nlp", "ml")])
+    found, notes, _ = limits_of(tmp_path, jobs, [account("ml", gpu=4), account("nlp", "ml")], contracts="ml,gpu,4\n")
     assert found.keys() == {"nlp"}
     assert "without a team, and so without a quota, as jobs of an account above others: ml/2 gpu" in notes
     assert "limits of accounts above stay in effect for those below: ml 4 gpu" in notes

@@ -448,7 +448,8 @@ def test_limits_of_accounts_are_read_from_associations(tmp_path):
         {"account": "cfd", "user": ""},
     ]
     found = of({"associations": entries}, tmp_path)
-    assert {(q.resource, q.flavor): (q.team, q.amount, q.unit) for q in found} == {
+    assert [(q.team, q.amount) for q in found if q.resource == "fairshare"] == [("bio", 1.0), ("cfd", 1.0)]
+    assert {(q.resource, q.flavor): (q.team, q.amount, q.unit) for q in found if q.resource != "fairshare"} == {
         ("cpu", ""): ("bio", 8.0, "core"),
         ("memory", ""): ("bio", 2.0, "GiB"),
         ("gpu", ""): ("bio", 6.0, ""),

@@ -204,10 +204,11 @@ def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
     servers = [{"name": f"n{k}", "cpus": 64, "real_memory": 262144, "gres": "gpu:a100:8"} for k in range(4)]
     jobs = [job("x", 4, 32), *(job("y", 1, 1) for _ in range(32))]
     document = {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate(jobs, start=7)]}
-    code, out, err = refused(document, target="slurm")
+    code, out, err = refused(document, "--caps", target="slurm")
     assert code == 5 and not out and "7 of x asks for 32" in err
-    assert refused(document, "--anyway", target="slurm")[0] == 0
-    assert refused({**document, "nodes": servers[:3]}, target="slurm")[0] == 0  # which has no place anyway
+    assert refused(document, "--caps", "--anyway", target="slurm")[0] == 0
+    assert refused(document, target="slurm")[0] == 0  # fairshares stop nobody
+    assert refused({**document, "nodes": servers[:3]}, "--caps", target="slurm")[0] == 0  # which has no place anyway
 
 
 def test_fewer_pods_that_will_do_are_what_starts_together():

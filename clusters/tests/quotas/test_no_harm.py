@@ -173,7 +173,10 @@ def test_resource_quotas_are_entitlements_and_not_what_is_asked_for_today():
     assert owed.notes[0] == "these limits idle now what could be used: 3 of 8 gpu"
     full = pool.full_demand({"c": {"gpu": 1}})
     assert {row.team for row in fc.quotas(answer, full_demand=full).rows} == {"a", "b", "c"}
-    assert [row.amount for row in fc.quotas(answer, "slurm").rows] == [1, 7]  # still of today
+    limits = fc.quotas(answer, "slurm", caps=True)
+    assert [row.amount for row in limits.rows] == [1, 7] and "idle nothing" in limits.notes[0]
+    shares = fc.quotas(answer, "slurm")
+    assert [row.amount for row in shares.rows] == [1, 1] and shares.text().count("set Fairshare=1") == 2
 
 
 def test_new_queues_can_use_all_that_there_is():

@@ -1,5 +1,6 @@
 """Output of sacct: as text and as JSON, what is left out, and how wrong files are refused."""
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -48,8 +49,27 @@ def written(tmp_path, monkeypatch):
 def test_text_gives_arrivals_durations_limits_gangs_teams_and_places(cluster, written):
     trace = fo.online.read_jobs(written(HEADER + ROWS), cluster)
     assert list(trace) == [
-        fo.Job("bio/ann", (8.0, 32.0, 1.0), 3600.0, arrival=0.0, limit=7200.0, team="bio", eligible=("A100",)),
-        fo.Job("cfd/bob", (32.0, 128.0, 0.0), 3620.0, tasks=2, arrival=300.0, limit=3620.0, team="cfd", gang=True),
+        fo.Job(
+            "bio/ann",
+            (8.0, 32.0, 1.0),
+            3600.0,
+            arrival=0.0,
+            limit=7200.0,
+            team="bio",
+            eligible=("A100",),
+            labels={"JobID": "101"},
+        ),
+        fo.Job(
+            "cfd/bob",
+            (32.0, 128.0, 0.0),
+            3620.0,
+            tasks=2,
+            arrival=300.0,
+            limit=3620.0,
+            team="cfd",
+            gang=True,
+            labels={"JobID": "102"},
+        ),
     ]
     assert trace.time_unit == "s" and fo.simulate(cluster, trace).time_unit == "s"
     notes = " ".join(trace.notes)
@@ -137,6 +157,16 @@ FIRST = ROWS.splitlines()[0] + "\n"
         (HEADER.replace("Submit", "Sent") + FIRST, "there is no column 'Submit'"),
         (HEADER.replace("ReqTRES", "Other") + FIRST, "has no column ReqTRES; give sacct -P -X -o JobID,"),
         (HEADER + FIRST.replace("ann", "a|nn"), "line 2: the row has 12 cells where the header has 11; leave out"),
+        (HEADER + FIRST + "102|bob|cf\n", "line 3: the row has 3 cells where the header has 11; it is cut off: save"),
+        (
+            "JobID   JobName  Account\n------ -------- --------\n",
+            "line 1: the columns are not separated by '|'; give sacct",
+        ),
+        (
+            HEADER + FIRST.replace("|02:00:00|", "|abc|"),
+            "line 2, column 'Timelimit': 'abc' is no time; give a time such",
+        ),
+        (HEADER + FIRST.replace("|01:00:00|", "|ten|"), "line 2, column 'Elapsed': 'ten' is no time; give a time such"),
         (
             HEADER + FIRST.replace("|1|billing", "|two|billing"),
             "line 2, column 'NNodes': 'two': give a whole number >= 0",
@@ -169,6 +199,14 @@ def test_wrong_files_are_refused_with_place_value_and_fix(cluster, written, text
     with pytest.raises(InvalidInstance) as caught:
         fo.online.read_jobs(written(text), cluster)
     assert str(caught.value).startswith("sacct.txt") and message in str(caught.value), caught.value
+
+
+def test_a_job_that_is_there_twice_is_said_and_a_compressed_file_is_read(cluster, written, tmp_path):
+    trace = fo.online.read_jobs(written(HEADER + FIRST + FIRST), cluster)
+    assert len(trace) == 2
+    assert "1 JobID is there several times, as of jobs that ran again, and each run counts (101)" in trace.notes
+    (tmp_path / "sacct.txt.gz").write_bytes(gzip.compress((HEADER + FIRST).encode()))
+    assert list(fo.online.read_jobs(tmp_path / "sacct.txt.gz", cluster)) == list(trace[:1])
 
 
 def test_a_cluster_and_jobs_without_memory_need_no_note_of_it(written):

@@ -49,7 +49,11 @@ def test_options_that_do_not_fit_are_refused(trace):
     table.write_text("user,arrival,duration,cpu,memory\nweb,0,1,1,1\n")
     for arguments, options, message in (
         ((table, other), {"pods": "default"}, "'pods' is an option for a folder of the openb trace, and jobs.csv is a"),
-        ((table, other), {"users": "qos"}, "'users' is an option for a folder of the openb trace and output of sacct"),
+        (
+            (table, other),
+            {"users": "qos"},
+            "'users' is an option for a folder of the openb trace and a .swf or .swf.gz file and output of sacct",
+        ),
         ((trace(),), {"users": "team"}, "users is 'team'; known: shape, qos"),
         ((trace(),), {"pods": "defualt"}, "did you mean 'default'"),
         ((trace(), other), {}, "'cpu_milli' is not a resource of the cluster"),

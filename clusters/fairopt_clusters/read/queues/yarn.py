@@ -17,6 +17,7 @@ from xml.parsers import expat
 
 from fairopt.errors import InvalidInstance
 from fairopt.io import About, shown
+from fairopt.runtime import first_of
 from fairopt_clusters.read.amounts import number, usual
 from fairopt_clusters.read.queues.tree import ALL, Queue, QueueTree
 
@@ -155,6 +156,7 @@ def _resources(text: str, place: str) -> tuple[dict[str, float], dict[str, float
 _PREFIX = "yarn.scheduler.capacity."
 _CAPACITY_READ = ("queues", "capacity", "maximum-capacity", "max-capacity", "weight")
 _CAPACITY_FIX = "give a percentage as 40, a weight as 2w, or amounts as [memory=10240,vcores=12]"
+_LABELS = re.compile(r"(.+)\.(?:default-node-label-expression|accessible-node-labels)(?:\.([^.]+)\..+)?$")
 _Properties = dict[str, tuple[str, str]]  # value and place
 
 
@@ -176,6 +178,13 @@ def tree_of_capacities(root: Element, name: str) -> QueueTree:
         raise InvalidInstance(f"{name} names no queues; give the property {_PREFIX}{_ROOT}.queues")
     general = [key for key in properties if not key.startswith(f"{_ROOT}.")]
     notes = [f"not modelled of {name}: {', '.join(general)}"] if general else []
+    of_labels = {
+        f"{of[2] or value} ({of[1]})": None for key, (value, _) in properties.items() if (of := _LABELS.match(key))
+    }
+    if of_labels:
+        notes.append(
+            f"node labels and capacities by label are not modelled, as if all servers had none: {first_of(of_labels)}"
+        )
     notes.append(
         About("a percentage of capacity is a guarantee of that part of the queue above, and the weight beyond it")
     )
@@ -205,7 +214,7 @@ def _below(path: str, parent: str, found: _Properties) -> Iterator[Queue]:
 
 def _capacity_queue(path: str, parent: str, found: _Properties, at: str) -> Queue:
     mine = {key.removeprefix(f"{path}."): value for key, value in found.items() if key.startswith(f"{path}.")}
-    own = {key: value for key, value in mine.items() if not _is_below(key, mine)}
+    own = {key: value for key, value in mine.items() if not (_is_below(key, mine) or _LABELS.match(f"{path}.{key}"))}
     weight, amounts, parts = _capacity(*own["capacity"], f"capacity of queue {path}")
     of_limit = next((key for key in ("maximum-capacity", "max-capacity") if key in own), "")
     _, most, limit_parts = (

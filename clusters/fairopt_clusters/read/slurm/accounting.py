@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -75,12 +76,12 @@ class _Record:
 
 
 def is_accounting(path: Path, kinds: Sequence[str]) -> bool:
-    """Whether a file is output of sacct: JSON, or a first line with ``|`` and without commas."""
+    """Whether a file is output of sacct: JSON, or a first line with ``|`` or ``JobID`` first, and without commas."""
     if path.is_dir():
         return False
     text = read_text(path, "expected a CSV table of jobs, or output of sacct").lstrip()
     first = text.partition("\n")[0]
-    return text.startswith("{") or ("|" in first and "," not in first)
+    return text.startswith("{") or ("," not in first and ("|" in first or first.startswith("JobID")))
 
 
 def read_accounting(
@@ -169,6 +170,8 @@ def _arguments(
     submit = np.array([record.submit for record in records])
     accounts = [record.account or "no account" for record in records]
     names = [record.user or "no user" for record in records]
+    twice = [name for name, n in Counter(record.name for record in records).items() if n > 1]
+    notes.add("{JobID} {is} there several times, as of jobs that ran again, and each run counts", *twice)
     if nodes.max() > 1:
         notes.add(
             "{job} on several servers {is} a gang of as many tasks, which may share a server",
@@ -187,7 +190,7 @@ def _arguments(
         gangs=nodes > 1,
         limits=limits,
         together=[record.together for record in records],
-        labels=[record.labels or None for record in records],
+        labels=[{"JobID": record.name} | record.labels for record in records],
         time_unit="s",
     )
     fits = jobs.fitting(servers)
@@ -317,28 +320,32 @@ def _table(text: str, name: str) -> InputTable:
     """The cells of a file whose columns are separated by ``|``."""
     lines = [(k + 1, line.rstrip("\r")) for k, line in enumerate(text.split("\n")) if line.strip()]
     header = lines[0][1].removesuffix("|").split("|")
+    if len(header) == 1:
+        raise InvalidInstance(f"{name}, line {lines[0][0]}: the columns are not separated by '|'; give {_COMMAND}")
     check_columns(
         header, f"{name}, line {lines[0][0]}", ("JobID" if "JobIDRaw" not in header else "JobIDRaw", "Submit")
     )
     if not {"ReqTRES", "AllocTRES"} & {*header}:
-        raise InvalidInstance(f"{name} has no column ReqTRES; give sacct -P -X -o {_FIELDS}")
+        raise InvalidInstance(f"{name} has no column ReqTRES; give {_COMMAND}")
     if not ({"Elapsed", "ElapsedRaw"} & {*header} or {"Start", "End"} <= {*header}):
-        raise InvalidInstance(f"{name} has neither Elapsed nor Start and End; give sacct -P -X -o {_FIELDS}")
+        raise InvalidInstance(f"{name} has neither Elapsed nor Start and End; give {_COMMAND}")
     rows = []
     for number, line in lines[1:]:
         cells = line.split("|")
         cells = cells[:-1] if len(cells) == len(header) + 1 and not cells[-1] else cells
         if len(cells) != len(header):
+            fix = f"leave out columns that may hold '|', as with {_COMMAND}"
+            fix = "it is cut off: save the file again, or leave this row out" if len(cells) < len(header) else fix
             raise InvalidInstance(
-                f"{name}, line {number}: the row has {len(cells)} cells where the header has {len(header)}; leave out "
-                f"columns that may hold '|', as with sacct -P -X -o {_FIELDS}"
+                f"{name}, line {number}: the row has {len(cells)} cells where the header has {len(header)}; {fix}"
             )
         rows.append([cell.strip() for cell in cells])
     columns: dict[str, Any] = {column: [row[k] for row in rows] for k, column in enumerate(header)}
     return InputTable(name, columns, len(rows), [number for number, _ in lines[1:]])
 
 
-_FIELDS = "JobID,User,Account,State,Submit,Start,End,Elapsed,Timelimit,NNodes,ReqTRES"
+_COMMAND = "sacct -P -X -o JobID,User,Account,State,Submit,Start,End,Elapsed,Timelimit,NNodes,ReqTRES"
+_NO_LIMIT = {"UNLIMITED", "Partition_Limit", "INVALID", *_NEVER}
 
 
 def _same_zones(table: InputTable, columns: Mapping[str, Any]) -> None:
@@ -357,10 +364,16 @@ def _same_zones(table: InputTable, columns: Mapping[str, Any]) -> None:
 
 def _lasted(table: InputTable, column: str, raw: float) -> list[float]:
     """Durations in seconds; NaN where there is none, as for ``UNLIMITED``. ``raw`` is the unit of the raw column."""
-    if column in table.columns:
-        return [math.nan if (seconds := duration_seconds(cell)) is None else seconds for cell in table.columns[column]]
-    cells = table.columns.get(f"{column}Raw", [""] * len(table))
-    return [float(cell) * raw if re.fullmatch(r"\d{1,12}", cell) else math.nan for cell in cells]
+    name = column if column in table.columns else f"{column}Raw"
+    out, fix = list[float](), "a time such as 1-02:30:00" if name == column else "a whole number"
+    for row, cell in enumerate(table.columns.get(name, [""] * len(table))):
+        seconds = duration_seconds(cell) if name == column else None
+        if name != column and re.fullmatch(r"\d{1,12}", cell):
+            seconds = float(cell) * raw
+        if seconds is None and cell not in _NO_LIMIT:
+            table.refuse(row, name, f"{short(cell)} is no time; give {fix}, or UNLIMITED for no limit")
+        out.append(math.nan if seconds is None else seconds)
+    return out
 
 
 # -- sacct --json ---------------------------------------------------------------------------------------------

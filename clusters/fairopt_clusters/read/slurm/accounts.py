@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import Field
@@ -17,15 +18,17 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, Part, checked, shown
 from fairopt_clusters.read.queues.teams import labels_of, note_rest
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
+from fairopt_clusters.read.slurm.contracts import Contract
 from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, Whole64, tres, tres_of_list, whole
 
 _ROOT = "root"
 _LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*'?([^':]+)'?\s*(?::(.*))?")
 _OPTION = re.compile(r"([A-Z][A-Za-z]*)=('[^']*'|.*?)(?=:[A-Z][A-Za-z]*=|$)")  # types such as gpu:a100 have colons too
 _USED = "used"  # by all, among what is read of sshare
+WITHOUT_LIMITS = "without limits"  # what is read of sshare: it does not show them
 _AS_PARENT = 0x7FFFFFFF  # SLURMDB_FS_USE_PARENT of slurmdb.h: the account competes as part of its parent
 _NOT_MODELLED = re.compile("(Max|Grp(?!TRES$)|Min|Def|QOS|Priority)")  # options of accounts that are limits or rules
-_OF_PARENT, _OF_USERS = "the fairshare of the parent", "different fairshares of users"  # among notes of queues
+OF_PARENT, _OF_USERS = "the fairshare of the parent", "different fairshares of users"  # among notes of queues
 _Entries = list[dict[str, Any]]
 
 
@@ -61,6 +64,12 @@ class Association(Part):
         """What all jobs of the account may use at once (``GrpTRES``)."""
         return tres_of_list(self.max.tres.total)
 
+    def limits_not_in(self, contracts: Mapping[str, Contract] | None) -> dict[str, float]:
+        """The limits that contracts, if there are any, do not list."""
+        mine = {} if contracts is None else amounts_of(self.limits)
+        listed = contracts.get(self.account, Contract()).limit if contracts else {}
+        return {name: amount for name, amount in mine.items() if name not in listed}
+
 
 def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Association]:
     """The associations in the output of sacctmgr."""
@@ -70,7 +79,25 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     for k, entry in enumerate(entries):
         one = checked(Association, entry, name, f"associations[{k}]")
-        yield one if one.place else one.model_copy(update={"place": f"{name}: associations[{k}]"})
+        more = (
+            {}
+            if one.place
+            else {"place": f"{name}: associations[{k}]", "rest": dict(_other_limits(entry.get("max"), "max"))}
+        )
+        yield one.model_copy(update=more)
+
+
+def _other_limits(limits: object, name: str) -> Iterator[tuple[str, str]]:
+    """The numbers among limits of sacctmgr --json by their path, but for those of `Association.limits`."""
+    if isinstance(limits, Mapping) and not limits.keys() & {"number", "infinite"}:
+        for key, value in limits.items():
+            yield from _other_limits(value, f"{name}.{key}") if f"{name}.{key}" != "max.tres.total" else ()
+    elif isinstance(limits, (Mapping, int)):
+        with suppress(InvalidInstance):  # not a number
+            if (number := whole(limits)) is not None:
+                yield name, str(number)
+    elif isinstance(limits, list) and limits:
+        yield name, "set"
 
 
 def user_names(document: Mapping[str, Any], name: str) -> dict[tuple[str, str], str]:
@@ -84,10 +111,13 @@ def user_names(document: Mapping[str, Any], name: str) -> dict[tuple[str, str], 
     }
 
 
-def tree_of(document: Mapping[str, Any], name: str, by_user: bool = False) -> QueueTree:
+def tree_of(
+    document: Mapping[str, Any], name: str, by_user: bool = False, contracts: Mapping[str, Contract] | None = None
+) -> QueueTree:
     """The accounts among associations as queues, without the root; one that is only named as a parent is at the top.
 
-    With ``by_user`` users are below their accounts.
+    With ``by_user`` users are below their accounts. Limits and promises are those of ``contracts``; without any, each
+    limit (``GrpTRES``) that is there counts.
     """
     known: dict[str, Association] = {}
     of_users: dict[str, set[int | None]] = {}  # fairshares by account
@@ -105,16 +135,18 @@ def tree_of(document: Mapping[str, Any], name: str, by_user: bool = False) -> Qu
                 "--json' prints them"
             )
     for account, one in known.items():
-        notes = one.rest | ({_OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {})
+        notes = one.rest | ({OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {})
         notes |= {_OF_USERS: "they do not count"} if len(of_users.get(account, ())) > 1 else {}
         weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
         parent = "" if one.parent_account == _ROOT else one.parent_account
-        queues.append(Queue(account, parent, weight, limit=amounts_of(one.limits), notes=notes, place=one.place))
+        contract = Contract(limit=amounts_of(one.limits)) if contracts is None else contracts.get(account, Contract())
+        amounts = contract.promised, contract.limit
+        queues.append(Queue(account, parent, weight, *amounts, notes=notes, place=one.place))
     shares = {(one.account, one.user): one for one in associations_in(document, name) if by_user and one.user}
     for key, title in user_names(document, name).items() if by_user else ():
         one = shares[key]
         weight = 1.0 if one.shares_raw in (None, _AS_PARENT) else float(one.shares_raw or 0)
-        notes = {_OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {}
+        notes = {OF_PARENT: "counts as 1"} if one.shares_raw == _AS_PARENT else {}
         parent = "" if one.account == _ROOT else one.account
         queues.append(Queue(title, parent, weight, notes=notes, place=one.place))
     missing = dict.fromkeys(one.parent for one in queues if one.parent not in ("", *known))
@@ -141,7 +173,7 @@ def accounts_of(document: Mapping[str, Any], name: str, by_user: bool) -> list[f
             parent = "" if one.account == _ROOT else one.account
             found.setdefault(label, fo.online.Account(label, parent, shares, used[label]))
     for queue in tree.queues:
-        shares = None if _OF_PARENT in queue.notes else queue.weight
+        shares = None if OF_PARENT in queue.notes else queue.weight
         found[queue.name] = fo.online.Account(queue.name, queue.parent, shares, used.get(queue.name, 0.0))
     others = float(whole(document.get(_USED) or "", bits=64) or 0) - sum(
         u.usage for u in found.values() if not u.parent
@@ -158,7 +190,7 @@ def without_share(tree: QueueTree, account: str) -> bool:
 
 
 def teams_of(
-    tree: QueueTree, owners: Collection[str], file: str, limits_count: bool, notes: Notes
+    tree: QueueTree, owners: Collection[str], file: str, notes: Notes
 ) -> tuple[dict[str, dict[str, str | None]], dict[str, float]]:
     """The labels of owners (`labels_of`), and the weights of accounts."""
     paths = {owner: tree.above(owner) for owner in owners}
@@ -169,16 +201,8 @@ def teams_of(
     what = "{account} with tasks of its own and accounts below: these tasks are members beside those accounts"
     notes.add(what, *(owner for owner in owners if owner in inner))
     mine = [listed[one] for one in sorted({*owners, *inner}) if one in listed]
-    if limits_count:
-        note_rest(tree, notes)
-    else:
-        what = "{account} with limits (GrpTRES): not modelled, so that quotas do not repeat themselves"
-        notes.add(what, *(one.name for one in mine if one.limit))
-        apart = [one.name for one in mine if _OF_USERS in one.notes and one.name in owners]
-        notes.add("{account} whose users have different fairshares: they do not count", *apart)
-        as_parent = [one.name for one in mine if _OF_PARENT in one.notes]
-        notes.add("{account} with the fairshare of the parent {counts} with a fairshare of 1", *as_parent)
-    return labels_of(paths), {one.name: one.weight for one in mine if one.weight and _OF_PARENT not in one.notes}
+    note_rest(tree, notes)
+    return labels_of(paths), {one.name: one.weight for one in mine if one.weight and OF_PARENT not in one.notes}
 
 
 # -- texts ----------------------------------------------------------------------------------------------------
@@ -197,7 +221,7 @@ def is_shares(text: str) -> bool:
 
 def of_dump(text: str, name: str) -> dict[str, Any]:
     """The associations in a dump."""
-    above, entries, seen = _ROOT, _Entries(), dict[str, int]()
+    above, cluster, entries, seen = _ROOT, "", _Entries(), dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -210,18 +234,20 @@ def of_dump(text: str, name: str) -> dict[str, Any]:
             if who != _ROOT and who not in seen:
                 raise InvalidInstance(f"{place}: the parent {shown(who)} is no account above; correct it, or add it")
             above = who
+        elif kind == "Cluster":
+            cluster = who
         elif kind == "Account" and who in seen:
             raise InvalidInstance(f"{place}: the account {shown(who)} is also on line {seen[who]}; keep one")
         elif kind in ("Account", "User"):
-            entry = _entry(given, place)
+            entry = entry_of(given, place) | {"cluster": cluster}
             account = who if kind == "Account" else above
             entry |= {"account": account, "user": "" if kind == "Account" else who, "partition": given.get("Partition")}
             entries.append(entry | {"parent_account": above if kind == "Account" else "", "place": place})
             seen |= {who: number} if kind == "Account" else {}
-    return {"associations": entries, "limits": True}
+    return {"associations": entries}
 
 
-def _entry(given: Mapping[str, str], place: str) -> dict[str, Any]:
+def entry_of(given: Mapping[str, str], place: str) -> dict[str, Any]:
     """The fairshare and the limits among the options of a line."""
     share = given.get("Fairshare", given.get("FairShare", "1"))
     try:
@@ -255,6 +281,7 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
         except InvalidInstance as error:
             raise InvalidInstance(f"{place}: RawShares is {shown(share)}; {error}") from None
         entry = {"account": account, "user": user, "shares_raw": raw, "usage": row.get("RawUsage"), "place": place}
+        entry["cluster"] = row.get("Cluster", "")
         if user:
             entries.append(entry)
             continue
@@ -266,7 +293,7 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
             entries.append(entry | {"parent_account": path[-2] if len(path) > 1 else _ROOT})
         else:
             used = row.get("RawUsage", "")
-    return {"associations": entries, _USED: used}
+    return {"associations": entries, _USED: used, WITHOUT_LIMITS: True}
 
 
 def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -285,9 +312,8 @@ def of_shares_in_json(document: Mapping[str, Any]) -> dict[str, Any] | None:
             raise InvalidInstance(f"shares[{k}].shares is {shown(one['shares'])}; {error}") from None
         if account != _ROOT or of_user:
             of = {"user": one["name"]} if of_user else {"parent_account": parent}
-            entries.append(
-                {"account": account, "shares_raw": raw, "usage": one.get("usage"), "place": f"shares[{k}]", **of}
-            )
+            entry = {"account": account, "shares_raw": raw, "usage": one.get("usage"), "place": f"shares[{k}]", **of}
+            entries.append(entry | {"cluster": one.get("cluster") or ""})
         else:
             used = one.get("usage")
-    return {"associations": entries, _USED: used}
+    return {"associations": entries, _USED: used, WITHOUT_LIMITS: True}

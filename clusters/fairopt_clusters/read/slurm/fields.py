@@ -18,6 +18,7 @@ _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE, 64: 0xFFFFFFFFFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # missing values, by version
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 Key = tuple[str, str]  # a generic resource and its type: ("gpu", "") of any type, or ("gpu", "a100")
 _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
@@ -131,11 +132,11 @@ def tres(value: object) -> Amounts:
     for name, amount in _items(value):
         kind, _, generic = name.partition("/")
         if kind == "gres" and ":" in generic:
-            out.add(generic, _amount(name, amount or "1"))
+            out.add(generic, amount_of(name, amount or "1"))
         elif kind == "gres" and generic:
-            loose[generic] = _amount(name, amount or "1")
+            loose[generic] = amount_of(name, amount or "1")
         elif name in ("cpu", "mem", "node", "license") or kind == "license":
-            out.plain[kind] = _amount(name, amount or "", mebibytes=kind == "mem")
+            out.plain[kind] = amount_of(name, amount or "", mebibytes=kind == "mem")
     for generic, total in loose.items():
         out.total[generic] = max(total, out.total.get(generic, total))
     return out
@@ -156,7 +157,7 @@ def gres(value: object, requested: bool = False) -> Amounts:
             head, _, last = generic.rpartition(":")
             generic, amount = (head, last) if head and _AMOUNT.fullmatch(last) else (generic, "1")
         if generic and "no_consume" not in generic.split(":"):
-            out.add(generic, _amount(name, amount))
+            out.add(generic, amount_of(name, amount))
     return out
 
 
@@ -168,12 +169,24 @@ def _items(value: object) -> Iterator[tuple[str, str | None]]:
             yield name.strip(), amount.strip() if equals else None
 
 
-def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
+def amount_of(name: str, amount: str, mebibytes: bool = False) -> Fraction:
+    """A number with a suffix such as G, of memory in MiB where it has none."""
     match = _AMOUNT.fullmatch(amount)
     if match is None:
         raise InvalidInstance(f"give a number for {shown(name[:40])}, as 4 or 16G, not {shown(amount)}")
     suffix = match[2].upper()
     return Fraction(match[1]) * Fraction(1024) ** ("KMGTPE".find(suffix or "-") + 1 - 2 * (mebibytes and suffix != ""))
+
+
+def time_seconds(text: str) -> float:
+    """A time ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds`` or ``days-hours[:minutes[:seconds]]``."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInstance("give a time such as 14-0, days and hours")
+    days, *parts = match.groups()
+    given = [float(part) for part in parts if part is not None]
+    units = [3600.0, 60.0, 1.0] if days is not None or len(given) == 3 else [60.0, 1.0]
+    return float(days or 0) * 86400 + sum(n * unit for n, unit in zip(given, units, strict=False))
 
 
 class HostShare(NamedTuple):

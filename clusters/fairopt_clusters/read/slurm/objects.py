@@ -220,6 +220,7 @@ class SlurmJob(_OwnFields, _JobState):
     resv_name: Text = ""
     memory_per_tres: Text = ""
     het_job_id: Whole = None
+    time_limit: Whole = None
 
     @property
     def runs(self) -> bool:

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, shown
+from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, read_text, shown
 from fairopt.runtime import Bool, hosts, names_of
 from fairopt_clusters.read.amounts import NAME, by_requested
-from fairopt_clusters.read.documents import Document, document_of
+from fairopt_clusters.read.documents import Document
+from fairopt_clusters.read.kinds import CONTRACTS
 from fairopt_clusters.read.queues.teams import owed_to
 from fairopt_clusters.read.queues.tree import QueueTree
-from fairopt_clusters.read.slurm.accounts import teams_of, tree_of, user_names, without_share
+from fairopt_clusters.read.slurm.accounts import associations_in, teams_of, tree_of, user_names, without_share
+from fairopt_clusters.read.slurm.contracts import read_contracts
 from fairopt_clusters.read.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt_clusters.read.slurm.fields import Amounts, Key, satisfies
 from fairopt_clusters.read.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt_clusters.read.slurm.texts import slurm_document
+from fairopt_clusters.read.slurm.partitions import in_partitions
+from fairopt_clusters.read.slurm.texts import settings_of, slurm_document, with_gres
 from fairopt_clusters.read.work import TASKS, Work, arguments_of_work
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
@@ -57,21 +61,34 @@ def arguments_of_slurm(
     nodes: Document | None,
     jobs: Document,
     associations: Document | None = None,
-    _settings: Document | None = None,
-    _qos: Document | None = None,
+    settings: Document | None = None,
+    qos: Document | None = None,
+    contracts: Document | None = None,
+    gres: Any = None,
     **given: Any,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt_clusters.read_slurm`.
 
-    The other files are for replays (`fairopt_clusters.read.slurm.rules`).
+    Quality of service is for replays (`fairopt_clusters.read.slurm.rules`).
     """
     options = _Options(**given)
     tree = associations if options.users in _IN_TREE else None
+    notes = Notes()
+    if isinstance(jobs, Path):  # of a folder
+        used = [nodes, jobs, associations, settings, qos, contracts, gres]
+        others = sorted(one.name for one in jobs.parent.iterdir() if one.is_file() and one not in used)
+        notes.add("{file} of the folder {is} not read", *(one for one in others if not one.startswith(".")))
+    of_nodes = None if nodes is None else slurm_document(nodes, "nodes", _NODES)
+    if of_nodes is not None and gres is not None:
+        of_nodes = with_gres(of_nodes[0], gres), of_nodes[1]
     return _arguments(
-        None if nodes is None else slurm_document(nodes, "nodes", _NODES),
-        document_of(jobs, "jobs", _JOBS),
+        of_nodes,
+        slurm_document(jobs, "jobs", _JOBS),
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
         options,
+        contracts,
+        {} if settings is None else settings_of(read_text(str(settings), "expected slurm.conf"))[1],
+        notes,
     )
 
 
@@ -83,11 +100,19 @@ def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) ->
     return _arguments(named if "nodes" in document else None, named, tree, options)
 
 
-def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, options: _Options) -> Arguments:
+def _arguments(
+    nodes: _Named | None,
+    jobs: _Named,
+    associations: _Named | None,
+    options: _Options,
+    contracts: Any = None,
+    partitions: Mapping[str, Mapping[str, str]] | None = None,
+    notes: Notes | None = None,
+) -> Arguments:
     users, capacity, full_demand = options.users, options.capacity, options.full_demand
     if nodes is not None and capacity is not None:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
-    notes = Notes()
+    notes = notes or Notes()
     (jobs_data, jobs_name), nodes_name = jobs, jobs[1] if nodes is None else nodes[1]
     listed = [] if nodes is None else _listed(nodes[0], nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):
@@ -102,13 +127,27 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         else:
             servers, closed = read_servers(listed, nodes_name, notes, in_use)
     with about(jobs_name):
-        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in read]
+        owned = [
+            (_owner(job, users, notes, name), name, job, count)
+            for name, job, count in in_partitions(read, partitions or {}, notes)
+        ]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
     idle: list[str] = []
+    if contracts is not None and associations is None:
+        notes.say(f"{contracts} is not read without accounts")
     titles = user_names(*associations) if associations is not None and users == "user" else {}
     if associations is not None and (titles or users != "user"):
-        tree = tree_of(*associations, by_user=bool(titles))
+        known = {one.account for one in associations_in(*associations)}
+        listed_in = None if contracts is None else read_contracts(Path(contracts), known)
+        tree = tree_of(*associations, by_user=bool(titles), contracts=listed_in)
+        of_moment = [
+            f"{one.account}: {limit}"
+            for one in associations_in(*associations)
+            if one.is_account
+            for limit in one.limits_not_in(listed_in)
+        ]
+        notes.add("{limit} (GrpTRES) that {is} not in {file} {is} of a moment: not counted", *of_moment, file=CONTRACTS)
         if titles:
             owned = [(titles.get((job.account, owner), owner), name, job, count) for owner, name, job, count in owned]
         without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}
@@ -119,8 +158,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         others = sorted({one.name for one in tree.leaves} - busy) if full_demand else []
         idle = [one for one in others if not without_share(tree, one)]
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
-        limits_count = bool(associations[0].get("limits"))
-        labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
+        labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], notes)
     if nodes is not None and nodes[0].get("access"):
         owned = list(_admitted(owned, nodes[0]["access"], None if labels is None else tree, notes))
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
@@ -142,7 +180,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None
-    if labels is not None and limits_count:
+    if labels is not None:
         owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(

@@ -16,7 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, read_text, shown
 from fairopt_clusters.read.documents import Document
 from fairopt_clusters.read.slurm.accounts import accounts_of, amounts_of, associations_in
-from fairopt_clusters.read.slurm.fields import Amounts, tres
+from fairopt_clusters.read.slurm.fields import Amounts, time_seconds, tres
 from fairopt_clusters.read.slurm.objects import read_servers
 from fairopt_clusters.read.slurm.texts import settings_of, slurm_document
 
@@ -42,11 +42,10 @@ _FLAGS = {
     "ACCRUE_ALWAYS",
     "CALCULATE_RUNNING",
 }  # those that count, or need not
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _IN_GIB = {"": 1024.0, "K": 1048576.0, "M": 1024.0, "G": 1.0, "T": 1 / 1024, "P": 1 / 1048576}
 _JOBS = {"GrpJobs": False, "MaxJobs": True, "MaxJobsPU": True, "MaxJobsPerUser": True}  # limits, and whether by user
 _TRES = {"GrpTRES": False, "MaxTRESPU": True, "MaxTRESPerUser": True}
-_OTHER = re.compile(r"(Grp|Max|Min)\w+|UsageFactor|UsageThres|Preempt")
+_OTHER = re.compile(r"(Grp|Max|Min)\w+|max[.].+|UsageFactor|UsageThres|Preempt")
 
 
 def rules_of_slurm(
@@ -55,6 +54,8 @@ def rules_of_slurm(
     associations: Document | None,
     settings: Path | None,
     qos: Path | None,
+    _contracts: Path | None = None,
+    _gres: Path | None = None,
     *,
     servers: fo.Instance,
     users: str | None = None,
@@ -185,11 +186,7 @@ def _number(text: str, place: str) -> float:
 
 
 def _seconds(text: str, place: str) -> float:
-    """A time ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds`` or ``days-hours[:minutes[:seconds]]``."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise InvalidInstance(f"{place} is {shown(text)}; give a time such as 14-0, days and hours")
-    days, *parts = match.groups()
-    given = [float(part) for part in parts if part is not None]
-    units = [3600.0, 60.0, 1.0] if days is not None or len(given) == 3 else [60.0, 1.0]
-    return float(days or 0) * 86400 + sum(n * unit for n, unit in zip(given, units, strict=False))
+    try:
+        return time_seconds(text)
+    except InvalidInstance as error:
+        raise InvalidInstance(f"{place} is {shown(text)}; {error}") from None

@@ -1,7 +1,7 @@
 """Texts of Slurm as the documents that its commands print with ``--json``: of ``slurm.conf`` and ``scontrol``.
 
 ``slurm.conf`` and ``scontrol show node`` have records such as ``NodeName=n[1-4] CPUs=64``; those of ``scontrol`` go on
-in lines that are indented. Accounts are read by `accounts`.
+in lines that are indented. Accounts are read by `accounts`, and tables and jobs by `listings`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import Notes, is_path, json_of_text, read_text, shown
 from fairopt.runtime import names_of
 from fairopt_clusters.read.documents import YAML, Document, document_of
-from fairopt_clusters.read.slurm import accounts
-from fairopt_clusters.read.slurm.fields import whole
+from fairopt_clusters.read.slurm import accounts, listings
+from fairopt_clusters.read.slurm.fields import gres, whole
 
 _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
     "cputot": "cpus",
@@ -38,6 +38,8 @@ _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
     "feature": "features",
 }
 _RECORD = re.compile(r"(NodeName|PartitionName|NodeSet|DownNodes)\s*=", re.IGNORECASE)
+_FREE = re.compile(r"\b(Reason|Comment|Extra)=.*")  # of scontrol: text to the end of the line
+_FILES = re.compile(r"\[[^\]]*\]")
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|.*?)(?=\s+\w+\s*=|\s*$)")
 _CONFIG = re.compile(
     r"^(Configuration data as of|ClusterName\s*=|SlurmctldHost\s*[=(\[])", re.MULTILINE | re.IGNORECASE
@@ -68,6 +70,8 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
         return accounts.of_dump(text, name)
     if accounts.is_shares(text):
         return accounts.of_shares(text, name)
+    if (document := listings.listing_of(text, name)) is not None:
+        return document
     lines = list(_lines(text))
     if not any(_RECORD.match(line) for line, _ in lines):
         if _CONFIG.search(text):
@@ -114,6 +118,8 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
     open_record: _Record | None = None
     for line, number in lines:
         match = _RECORD.match(line)
+        if line[:1].isspace() or " CPUTot=" in line:
+            line = _FREE.sub("", line)
         if match:
             kind = match[1].lower()
             fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
@@ -141,6 +147,39 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
             servers[host]["state"] = record.get("state", "DOWN")
     access = _put_in_partitions(servers, records["partitionname"], records["nodeset"], notes)
     return {"nodes": list(servers.values()), "notes": notes.sentences(), "access": access}
+
+
+def with_gres(document: dict[str, Any], path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The servers of a document with the types of generic resources that ``gres.conf`` names, and notes."""
+    types, notes, made = dict[str, dict[str, dict[str, int]]](), Notes(), list[dict[str, Any]]()
+    names = [str(one.get("name")) for one in document["nodes"]]
+    for line, number in _lines(read_text(path, "expected gres.conf")):
+        of = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        place = f"{os.fspath(path)}, line {number}"
+        if "name" not in of or not of.get("type"):
+            continue
+        files = names_of(of["file"]) if _FILES.search(of.get("file", "")) else of.get("file", "").split(",")
+        try:
+            count = int(whole(of.get("count", str(len(files or ["one"])))) or 0)
+        except InvalidInstance as error:
+            raise InvalidInstance(f"{place}: Count={of['count']}; {error}") from None
+        for host in _hosts(of["nodename"], place) if "nodename" in of else names:
+            kinds = types.setdefault(host, {}).setdefault(of["name"], {})
+            kinds[of["type"]] = kinds.get(of["type"], 0) + count
+    for one in document["nodes"]:
+        has = gres(one.get("gres", ""))
+        for name, kinds in types.get(str(one.get("name")), {}).items():
+            if any(of == name for of, _ in has.typed) or name not in has.total:
+                continue  # the server says it
+            if sum(kinds.values()) != has.total[name]:
+                what = "{server} with other numbers in gres.conf: its generic resources have no types"
+                notes.add(what, f"{one['name']}: {has.total[name]} {name}")
+                continue
+            typed = [f"{name}:{kind}:{count}" for kind, count in kinds.items()]
+            others = [f"{other}:{n}" for other, n in has.total.items() if other != name]
+            one = one | {"gres": ",".join([*typed, *others])}
+        made.append(one)
+    return document | {"nodes": made, "notes": [*document.get("notes", ()), *notes.sentences()]}
 
 
 def _includes(line: str) -> bool:

@@ -54,7 +54,7 @@ def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_
         "industry": (None, None),
     }
     assert made.team_weights == {"bio": 2, "med": 1, "industry": 10, "science": 30, "life": 3}
-    assert said(made, "1 account with the fairshare of the parent counts with a fairshare of 1 (phys)")
+    assert said(made, "1 queue with the fairshare of the parent, which is not modelled (phys: counts as 1)")
     assert made.teams.outermost_first == ("parent2", "parent1", "team")
 
 
@@ -84,14 +84,24 @@ def test_accounts_without_a_fairshare_are_left_out():
     assert said(made, "1 job of accounts with a fairshare of 0 was left out (1)")
 
 
-def test_limits_of_accounts_and_fairshares_of_users_are_said_not_to_count():
-    limited = {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 2}]}}
+def test_limits_of_accounts_count_unless_contracts_are_listed_and_fairshares_of_users_do_not(tmp_path):
+    limited = {"tres": {"total": [{"type": "cpu", "count": 8}]}}
     users = [account("med", user=name, parent="", shares=n) for name, n in (("ann", 1), ("bob", 2), ("eve", 2))]
     tree = [*TREE[:3], account("bio", "life", 2, max=limited), account("med", "life"), *users]
     made = cluster("bio", "med", tree=tree)
-    assert said(made, "1 account with limits (GrpTRES): not modelled, so that quotas do not repeat themselves (bio)")
-    assert said(made, "1 account whose users have different fairshares: they do not count (med)")
-    assert not said(cluster("bio", "med"), "limits") and not said(cluster("bio", "med"), "users have")
+    assert [(one.resource, one.amount) for one in made.limits] == [("cpu", 8.0)]
+    assert said(made, "1 queue with different fairshares of users, which is not modelled (med: they do not count)")
+    assert not said(cluster("bio", "med"), "limit") and not said(cluster("bio", "med"), "of users")
+    files = dict(nodes=[node("n1")], jobs=[job(), job(job_id=8, account="med")], associations=tree)
+    for name, entries in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({name: entries}))
+    (tmp_path / "contracts.csv").write_text("account,resource,promised,limit\nmed,cpu,4,12\n")
+    made = fo.read(tmp_path)
+    assert [(one.resource, one.amount) for one in made.limits] == [("cpu", 12.0)] and made.guarantees.tolist() == [0, 1]
+    assert said(made, "1 limit (GrpTRES) that is not in contracts.csv is of a moment: not counted (bio: cpu)")
+    (tmp_path / "contracts.csv").write_text("account,resource,limit\nmad,gpu,1\n")
+    with pytest.raises(InvalidInstance, match="line 2, column 'account': there is no account 'mad'; did you mean"):
+        fo.read(tmp_path)
 
 
 def test_other_owners_have_no_tree():
@@ -266,3 +276,17 @@ def test_users_of_associations_are_below_their_accounts_with_shares_of_their_own
     assert fo.HDRF(by=made.teams.outermost_first).allocate(made).tasks == pytest.approx([36, 18, 36])
     alone = read_slurm(*given, users="user", associations={"associations": tree[:4]})
     assert [*alone.teams] == ["team"] and alone.teams["team"] == ("ann", "bob", "cid")
+
+
+def test_other_limits_of_associations_in_json_are_named_by_their_path():
+    """No number is a limit where it is not set, or infinite."""
+    unset, endless = {"set": False, "infinite": False, "number": 0}, {"set": True, "infinite": True, "number": 0}
+    limits = {
+        "jobs": {"active": {"set": True, "infinite": False, "number": 5}, "total": unset, "per": {"count": endless}}
+    }
+    limits["tres"] = {"total": [{"type": "cpu", "count": 8}], "minutes": {"total": [{"type": "cpu", "count": 900}]}}
+    tree = [*TREE[:3], account("bio", "life", 2, max=limits), account("med", "life", max={"jobs": {"per": {}}})]
+    made = cluster("bio", "med", tree=tree)
+    assert said(made, "1 queue with max.jobs.active, which is not modelled (bio: 5)")
+    assert said(made, "1 queue with max.tres.minutes.total, which is not modelled (bio: set)")
+    assert [note for note in made.notes if "not modelled" in note] == said(made, "1 queue with max.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,23 +18,27 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
+from fairopt.instance import Instance
 from fairopt.policy import Policy, accepted, is_mechanism
 from fairopt.proof import gate
 from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
 from fairopt.proof.gate import MeasuredPart
 from fairopt.proof.many_pool_gaps import judge_batch
+from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.scale.own_notions import OwnNotions
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.solve.batch.max_sum import max_sum_of_chunk
 from fairopt.solve.batch.waterfilling import leximin_of_chunk
+from fairopt.solve.dispatch import solved
 from fairopt.solve.form.many_instances import Batch, BatchChunk, wrong_shape
 
-ONE_BY_ONE = "one by one"
+ONE_BY_ONE, CONES = "one by one", "cone"
 
 
 @dataclass
@@ -166,10 +171,20 @@ class Allocations:
         if b in self._found.alone:
             return self._found.alone[b]
         instance, users = self._batch.taking_part(b)
+        if self.method == CONES and self.ok[b] and len(users):
+            return self._in_full(instance, self.tasks[b, users])
         part = MeasuredPart(float(self.gap[b]), float(self.violation[b]), self.method)
         term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
         evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
         return gate.of_batch(self.policy, instance, self.tasks[b, users], part, self.seconds / len(self), evidence)
+
+    def _in_full(self, instance: Instance, tasks: Float) -> Allocation:
+        """The allocation of tasks by cones, with the evidence that the policy has for the instance alone."""
+        begun = time.perf_counter()
+        alone, ((program, answer), *_) = solved(self.policy, instance)
+        judged = gate.judge(program, Proposal(answer.method, tasks, answer.evidence, answer.solver, tried=answer.tried))
+        made = gate.allocation(self.policy, [(program, judged)], begun, tasks[:, None])
+        return made if made.certificate.ok else alone
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -262,6 +277,7 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
     """Solve a `Batch` as `allocate_many` does, on the clock of a call."""
     known = method_of(policy)
     method, term, solve = known or (ONE_BY_ONE, None, None)
+    own = OwnNotions.of(policy, batch)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
@@ -282,6 +298,11 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
                     gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
                     kept.add(where, chunk, prices)
                 asked[where] = True
+            for piece in own.pieces(where, clock) if own is not None else ():
+                found_of, method = piece.which, CONES
+                tasks[found_of[:, None], piece.users], asked[found_of] = piece.tasks, True
+                gap[found_of], violation[found_of] = piece.gap, piece.violation
+                tell("instances", int(asked.sum()), len(batch))
             certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
             for b in takewhile(lambda _: not clock.late, (where.start + np.flatnonzero(~certified)).tolist()):
                 alone[b] = asked[b] = True
@@ -291,7 +312,7 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
                     tasks[b, batch.limits[b] > 0] = answer.tasks
                     gap[b], violation[b] = answer.certificate.gap, answer.certificate.violation
                 if solve is None:
-                    tell("instances", b + 1, len(batch))
+                    tell("instances", int(asked.sum()), len(batch))
             tell("instances", where.stop, len(batch))
     return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch, kept)
 

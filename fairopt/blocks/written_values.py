@@ -96,6 +96,10 @@ class Values:
         """The value of a node at those of its arguments."""
         return node.numeric(values)
 
+    def aligned(self, node: cp.Expression, values: list[Any]) -> list[Any]:
+        """The values of arguments as arrays that broadcast to the shape of a node."""
+        return values
+
 
 AT_VARIABLES = Values()
 
@@ -222,7 +226,7 @@ def _terms(node: cp.Expression, value: Any, sizes: list[Any], at: Values) -> Any
     if isinstance(node, (atoms.maximum, atoms.minimum, atoms.max, atoms.min, atoms.abs, atoms.norm_inf)):
         return 0.0
     if isinstance(node, (atoms.kl_div, atoms.rel_entr)):
-        return abs(value) + sum(sizes)
+        return abs(value) + sum(at.aligned(node, sizes))
     if isinstance(node, atoms.elementwise.elementwise.Elementwise):
         return abs(value)
     return abs(value) + _finite(at.numeric(node, sizes))  # as in x'Px

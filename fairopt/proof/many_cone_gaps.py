@@ -42,12 +42,17 @@ STEP = 1e-4  # of `drop_towards_zero`
 
 
 class Duals(NamedTuple):
-    """Multipliers in units of the objective: of the rows of `Repeated`, (n_rows, size), and of capacities, (n_resources,
-    size).
+    """Multipliers in units of the objective: of the rows of `Repeated`, (n_rows, size), of capacities, (n_resources,
+    size), and of limits, (n_users, size), which bounds do not need.
     """
 
     rows: Float
     prices: Float
+    limits: Float
+
+    def of(self, k: int) -> Duals:
+        """Those of one instance."""
+        return Duals(*(part[:, k] for part in self))
 
 
 def judge_cones(
@@ -151,9 +156,19 @@ class _Blocks:
         program, y = self.program, np.zeros(len(self.program.b))
         y[self.place] = (duals.rows / self.factor).T
         y[self.of_capacity] = (np.maximum(duals.prices, 0.0) / self.factor).T
+        y = np.nan_to_num(y)
         others = np.broadcast_to(np.arange(self.columns) >= self.n, (self.size, self.columns)).ravel()
-        y = program.repaired(np.nan_to_num(y), others & ~program.bounded, others)
-        nothing = np.zeros(len(program.c))
+        # as of one program: at first only variables without a range to charge what is left at are balanced
+        first = self._bound(program.repaired(y, others & ~program.bounded, others))
+        if not first[2].any():
+            return first
+        second = self._bound(program.repaired(y, others, others))
+        total, slope, open_ = (np.where(first[2], two, one) for one, two in zip(first, second, strict=True))
+        return total, slope, open_
+
+    def _bound(self, y: Float) -> tuple[Float, Float, Bool]:
+        """The same by a point of the dual cone."""
+        program, nothing = self.program, np.zeros(len(self.program.c))
         residual, charge, open_ = (
             part.reshape(self.size, self.columns) for part in program.charges(y, nothing, nothing)
         )

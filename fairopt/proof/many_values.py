@@ -41,8 +41,7 @@ class ManyPoints(Values):
             affine.binary_operators.DivExpression,
         )
         if isinstance(node, by_entry):
-            n = len(node.shape)
-            return node.numeric([_of_dimensions(one, some, n) for one, some in zip(values, many, strict=True)])
+            return node.numeric(self.aligned(node, values))
         if isinstance(node, (affine.sum.Sum, atoms.max, atoms.min)) and node.axis is None and not node.keepdims:
             reduce = np.sum if isinstance(node, affine.sum.Sum) else np.max if isinstance(node, atoms.max) else np.min
             return reduce(values[0].reshape(self.size, -1), axis=1)
@@ -57,11 +56,12 @@ class ManyPoints(Values):
         each = [one if some else np.broadcast_to(one, (self.size, *one.shape)) for one, some in zip(values, many, strict=True)]
         return np.stack([np.asarray(node.numeric([one[k] for one in each])) for k in range(self.size)])
 
-
-def _of_dimensions(value: Any, many: bool, n: int) -> Any:
-    """A value whose own axes are the last of n, as NumPy broadcasts them; behind that of the points if there are many."""
-    own = value.shape[1:] if many else value.shape
-    return value.reshape(*value.shape[:1], *[1] * (n - len(own)), *own) if many else value
+    def aligned(self, node: cp.Expression, values: list[Any]) -> list[Any]:
+        out, n = list[Any](), len(node.shape)
+        for value, argument in zip(map(np.asarray, values), node.args, strict=True):
+            own = argument.shape
+            out.append(value if value.ndim == len(own) else value.reshape(-1, *[1] * (n - len(own)), *own))
+        return out
 
 
 def values_at(expression: cp.Expression, at: Mapping[int, Float], size: int) -> Float:

@@ -1,8 +1,6 @@
 """Many small instances of one shape: where a method is vectorised over instances together, else one by one."""
 
 from __future__ import annotations
-
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -24,7 +22,6 @@ from fairopt.proof import gate
 from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
 from fairopt.proof.gate import MeasuredPart
 from fairopt.proof.many_pool_gaps import judge_batch
-from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.display import label
@@ -35,7 +32,6 @@ from fairopt.scale.own_notions import OwnNotions
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.solve.batch.max_sum import max_sum_of_chunk
 from fairopt.solve.batch.waterfilling import leximin_of_chunk
-from fairopt.solve.dispatch import solved
 from fairopt.solve.form.many_instances import Batch, BatchChunk, wrong_shape
 
 ONE_BY_ONE, CONES = "one by one", "cone"
@@ -51,6 +47,7 @@ class _Found:
 
     prices: Float | None = None
     units: Float | None = None
+    own: OwnNotions | None = None
     alone: dict[int, Allocation] = field(default_factory=dict)
     failures: dict[int, FairoptError] = field(default_factory=dict)
 
@@ -83,8 +80,11 @@ class _Found:
         self.alone[b] = answer
         return answer
 
-    def evidence(self, term: Term, b: int, capacities: Float) -> tuple[Any, ...]:
-        """The evidence of one instance of these ``capacities``, in the form of `Evidence.entry`."""
+    def evidence(self, policy: Any, b: int, instance: Instance, tasks: Float) -> tuple[Any, ...]:
+        """The evidence of one instance at its tasks, in the form of `Evidence.entry`."""
+        if self.own is not None:
+            return self.own.evidence(b, tasks)
+        term, capacities = policy.objective.term, instance.capacities * instance.counts[:, None]
         if term.is_smallest:
             return ({"kind": Bottlenecked.kind},)
         assert self.prices is not None
@@ -171,20 +171,10 @@ class Allocations:
         if b in self._found.alone:
             return self._found.alone[b]
         instance, users = self._batch.taking_part(b)
-        if self.method == CONES and self.ok[b] and len(users):
-            return self._in_full(instance, self.tasks[b, users])
         part = MeasuredPart(float(self.gap[b]), float(self.violation[b]), self.method)
-        term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
-        evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
-        return gate.of_batch(self.policy, instance, self.tasks[b, users], part, self.seconds / len(self), evidence)
-
-    def _in_full(self, instance: Instance, tasks: Float) -> Allocation:
-        """The allocation of tasks by cones, with the evidence that the policy has for the instance alone."""
-        begun = time.perf_counter()
-        alone, ((program, answer), *_) = solved(self.policy, instance)
-        judged = gate.judge(program, Proposal(answer.method, tasks, answer.evidence, answer.solver, tried=answer.tried))
-        made = gate.allocation(self.policy, [(program, judged)], begun, tasks[:, None])
-        return made if made.certificate.ok else alone
+        tasks = self.tasks[b, users]
+        evidence = self._found.evidence(self.policy, b, instance, tasks) if self.ok[b] and len(users) else ()
+        return gate.of_batch(self.policy, instance, tasks, part, self.seconds / len(self), evidence)
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -277,11 +267,11 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
     """Solve a `Batch` as `allocate_many` does, on the clock of a call."""
     known = method_of(policy)
     method, term, solve = known or (ONE_BY_ONE, None, None)
-    own = OwnNotions.of(policy, batch)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
-    kept = _Found()
+    own = OwnNotions.of(policy, batch)
+    kept = _Found(own=own)
     for where in batch.slices() if solve is None else ():  # else when they are solved
         batch.valid(where)
     if term is not None and not term.is_smallest:

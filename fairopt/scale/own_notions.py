@@ -13,12 +13,16 @@ import numpy as np
 
 from fairopt.blocks.objectives import Objective
 from fairopt.policy import Policy
-from fairopt.proof.many_cone_gaps import judge_cones
+from fairopt.proof.dual import Dual
+from fairopt.proof.entries import Named
+from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.many_cone_gaps import Duals, judge_cones
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.batch.cones import Written
 from fairopt.solve.form.many_instances import Batch
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.repeated import Repeated, chunk_of, groups, is_its_expression
 
 PIECE = 256  # instances: of 16, 64, 256 and 1,000 each takes 0.5, 0.14, 0.07 and 0.06 ms beside the solver
@@ -35,12 +39,22 @@ class Piece(NamedTuple):
     violation: Float
 
 
+class _Found(NamedTuple):
+    """What proves an answer: multipliers, with the variables that CVXPY added."""
+
+    repeated: Repeated
+    users: Indices
+    others: Float
+    duals: Duals
+
+
 class OwnNotions:
     """A policy of a user-defined objective on a batch."""
 
     def __init__(self, objective: Objective, batch: Batch) -> None:
         self.objective, self.batch = objective, batch
         self.written: dict[tuple[bytes, ...], Repeated | None] = {}
+        self.found: dict[int, _Found] = {}
 
     @classmethod
     def of(cls, policy: Any, batch: Batch) -> OwnNotions | None:
@@ -96,6 +110,22 @@ class OwnNotions:
                 if clock.late:
                     break
             done = slice(0, len(points))
-            tasks, duals = programs.answer([*points, *[None] * (len(which) - len(points))], chunk)
+            tasks, others, duals = programs.answer([*points, *[None] * (len(which) - len(points))], chunk)
             gap, violation = judge_cones(repeated, chunk, tasks, duals, self.batch.taking_part(which[0])[0])
+        for k, b in enumerate(which[done].tolist()):
+            self.found[b] = _Found(repeated, users, others[:, k], duals.of(k))
         return Piece(which[done], users, tasks.T[done], np.where(defined, gap, np.inf)[done], violation[done])
+
+    def evidence(self, b: int, tasks: Float) -> tuple[dict[str, Any], ...]:
+        """The evidence of an instance at its tasks, for files; none if it was solved by itself."""
+        if b not in self.found:
+            return ()
+        repeated, users, others, duals = self.found[b]
+        chunk, _ = chunk_of(self.batch, np.array([b]), users, repeated.shares)
+        with np.errstate(all="ignore"):
+            programs = Written(repeated, chunk)
+            program = Program(self.batch.taking_part(b)[0], self.objective, ())
+            prices = Solved.of_prices(program, duals.prices, "CLARABEL")
+            written = programs.own_program(repeated, chunk, tasks, others, duals)
+        entry = Dual(np.maximum(duals.prices, 0.0)).entry(program, Named(()))
+        return (entry | {"written": written, "loaded": prices.numbers()},)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairopt.proof.as_written import OwnProgram
 from fairopt.proof.many_cone_gaps import Duals
 from fairopt.proof.many_values import values_at
 from fairopt.runtime.arrays import Float
@@ -38,11 +39,11 @@ class Written:
         n, m, size = chunk.demands.shape
         self.unit = chunk.most / n
         scale = chunk.coefficients * self.unit
-        limited = np.flatnonzero((chunk.limits < 1.0 / chunk.ratios.max(axis=1)).any(axis=1))
+        self.limited = limited = np.flatnonzero((chunk.limits < 1.0 / chunk.ratios.max(axis=1)).any(axis=1))
         dims, end = repeated.dims, repeated.dims.zero + repeated.dims.nonneg
         more = m + n + len(limited)
         self.own = np.append(np.arange(end), np.arange(end, len(rows)) + more)  # the rows of `Repeated`
-        self.capacities = end + np.arange(m)
+        self.capacities, self.limits = end + np.arange(m), end + m + n + np.arange(len(limited))
         self.dims = Cones(dims.zero, dims.nonneg + more, dims.soc, dims.exp, dims.p3d, dims.psd)
         self.shape = len(rows) + more, n + len(others)
         column = np.zeros(len(data["c"]), dtype=np.intp)
@@ -89,14 +90,46 @@ class Written:
                 continue
             yield (np.asarray(found.x), np.asarray(found.z)) if len(found.x) else None
 
-    def answer(self, points: list[tuple[Float, Float] | None], chunk: OwnChunk) -> tuple[Float, Duals]:
-        """The tasks that fit, and multipliers in units of the objective, from points of all instances."""
+    def answer(self, points: list[tuple[Float, Float] | None], chunk: OwnChunk) -> tuple[Float, Float, Duals]:
+        """The tasks that fit, what CVXPY added, and multipliers in units of the objective, from points of all
+        instances.
+        """
         none = np.full(self.shape[1], np.nan), np.full(self.shape[0], np.nan)
         primal, dual = (np.array([(one or none)[k] for one in points]).T for k in (0, 1))
         n = len(self.unit)
         tasks = np.nan_to_num(np.clip(primal[:n] * self.unit, 0.0, chunk.most))
         dual = dual * self.slope
-        return chunk.fitted(tasks), Duals(dual[self.own], dual[self.capacities])
+        of_limits = np.zeros(self.unit.shape)
+        of_limits[self.limited] = dual[self.limits]
+        return chunk.fitted(tasks), primal[n:], Duals(dual[self.own], dual[self.capacities], of_limits)
+
+    def own_program(self, repeated: Repeated, chunk: OwnChunk, tasks: Float, others: Float, duals: Duals) -> OwnProgram:
+        """The program of the first instance as files hold it, at these tasks, with multipliers."""
+        y, n = np.zeros(self.shape[0]), len(self.unit)
+        y[self.own], y[self.capacities], y[self.limits] = duals.rows, duals.prices, duals.limits[self.limited]
+        data = {
+            "A": sp.csc_array((self.entries[0], self.pattern.indices, self.pattern.indptr), shape=self.shape),
+            "b": self.right[0],
+            "c": self.costs[0] * self.slope[0],
+            "dims": self.dims,
+        }
+        compiled = repeated.compiled
+        return OwnProgram(
+            data,
+            compiled.offset,
+            (np.append(tasks / self.unit[:, 0], others), y),
+            np.arange(n),
+            self.unit[:, 0],
+            (np.arange(n), np.zeros(n, dtype=np.intp)),
+            chunk.most[:, 0],
+            tasks,
+            tuple(slice(int(part[0]), int(part[-1]) + 1) for part in (self.capacities, self.limits) if len(part)),
+            (),
+            tuple((rows, n + int(np.searchsorted(repeated.others, start))) for rows, start in compiled.aggregates),
+            1.0,
+            1.0,
+            repeated.constant,
+        )
 
 
 def _pattern(row: Float, column: Float, shape: tuple[int, int]) -> tuple[sp.csc_array, Float]:

@@ -17,6 +17,7 @@ of them is refused. Why not a call of the block for each instance: it takes 0.2 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.own import OwnVariables
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.written_values import without_constants
+from fairopt.errors import FairoptError
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form.compiled import CompiledHere, Cones, Posed
@@ -202,9 +204,9 @@ def is_its_expression(objective: Objective) -> bool:
     if len(tiers_of(objective)) > 1 or objective.of_bundles:
         return False
     terms = objective.terms()
-    own = [t.kind.objective for t in terms if isinstance(t.kind, ByExpression) and not t.kind.is_known]
-    known = [t for t in terms if not (isinstance(t.kind, ByExpression) or (t.is_linear and t.kind.is_known))]
-    return bool(own) and not known and all(map(_is_plain, own))
+    own = [term.kind.objective for term in terms if isinstance(term.kind, ByExpression) and not term.kind.is_known]
+    totals = sum(term.is_linear and term.kind.is_known for term in terms)
+    return bool(own) and len(own) + totals == len(terms) and all(map(_is_plain, own))
 
 
 def _is_plain(block: Objective) -> bool:
@@ -224,10 +226,9 @@ def _written(objective: Objective, trace: _Trace) -> tuple[cp.Expression, float]
     try:
         for term in objective.terms():
             if isinstance(term.kind, ByExpression):
-                part = term.kind.objective.expression(Traced(trace))
+                parts.append(term.factor * cp.sum(term.kind.objective.expression(Traced(trace))))
             else:
-                part = term.expression(Traced(trace))
-            parts.append(term.factor * cp.sum(part))
+                parts.append(term.expression(Traced(trace)))  # with its factor
         form, constant = without_constants(cp.sum(sum(parts)))
         known = not (trace.differs or form.parameters()) and form.is_real()
     except Exception:  # whatever a user's code raises it raises again one by one, where it is named
@@ -260,7 +261,7 @@ def chunk_of(batch: Batch, which: Indices, users: Indices, shares: Sequence[Shar
     some = batch[which]
     demands, capacities, weights, limits = some.valid(slice(0, len(some)))
     ratios, part = demands / capacities[:, None], limits > 0
-    found = [some.coefficients(share, ratios, part, levelled=False) for share in shares]
+    found = [_coefficients(some, share, ratios, part) for share in shares]
     coefficients = np.stack([c[:, users] for c, _ in found])
     chunk = OwnChunk(
         np.ascontiguousarray(demands[:, users].transpose(1, 2, 0)),
@@ -271,3 +272,16 @@ def chunk_of(batch: Batch, which: Indices, users: Indices, shares: Sequence[Shar
         np.ascontiguousarray(coefficients.transpose(0, 2, 1)),
     )
     return chunk, np.all([defined.all(axis=1) for _, defined in found], axis=0)
+
+
+def _coefficients(batch: Batch, share: Share, ratios: Float, part: Bool) -> tuple[Float, Bool]:
+    """`Batch.coefficients`, of which those that raise an error are not valid; one by one they raise it again."""
+    try:
+        return batch.coefficients(share, ratios, part, levelled=False)
+    except FairoptError:
+        c, valid = np.ones(part.shape), np.zeros(part.shape, dtype=bool)
+        for b in range(len(batch)):
+            with suppress(FairoptError):
+                one = slice(b, b + 1)
+                c[one], valid[one] = batch.coefficients(share, ratios[one], part[one], levelled=False, first=b)
+        return c, valid

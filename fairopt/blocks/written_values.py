@@ -121,7 +121,9 @@ def errors_of(expression: cp.Expression, typical: Mapping[int, Any] | None = Non
     return value_and_error(expression, typical or {})[1]
 
 
-def value_and_error(expression: cp.Expression, typical: Mapping[int, Any], at: Values = AT_VARIABLES) -> tuple[Any, Any]:
+def value_and_error(
+    expression: cp.Expression, typical: Mapping[int, Any], at: Values = AT_VARIABLES
+) -> tuple[Any, Any]:
     """The value of an expression, and `errors_of` it."""
     value, error = _value_and_error(expression, typical, at=at)
     return value, error + _of_coefficients(expression, typical, at)

@@ -1,13 +1,13 @@
 """The gaps of user-defined objectives on many instances of one shape, by one dual point for each (Bound 8.6).
 
 The instances are ``max f(s)`` over ``s_k = c_k x, R x <= 1, 0 <= x <= X`` (`fairopt.solve.form.repeated`), f in cones
-``min c'z + d, b - A z in K`` with z = (s, t). That these data are those of f is tested once (`is_as_asked`). Their
-numbers are substituted here, from the demands, capacities and coefficients as given, for u = x / X in [0, 1]; a solver's
-own data are not read. All instances together are one program of blocks, so that the repair and the bound of a cone
-program (Bound 7.3) hold for each: U_b is the part of block b.
+``min c'z + d, b - A z in K`` with z = (s, t). That these data are those of f is tested (`is_as_asked`). Their numbers
+are substituted here, from the demands, capacities and coefficients as given, for u = x / X in [0, 1]; a solver's own
+data are not read. All instances together are one program of blocks, so that the repair and the bound of a cone program
+(Bound 7.3) hold for each: U_b is the part of block b.
 
 The unit of a gap is that of `Objective.unit`, bounded from below without further values of f. With prices p of
-capacities and charges q of ranges [0, 1], weak duality at ``v x`` leaves ``f(v x) <= U - (1 - v) S, S = sum p + sum q``:
+capacities and charges q of ranges [0, 1], weak duality leaves ``f(v x) <= U - (1 - v) S`` with S = sum p + sum q:
 
     f(x) - f(x / 2) >= S / 2 - e,     (f(x) - f((1 - h) x)) / h >= S - e / h,     e = U - f(x) + rounding.
 
@@ -169,16 +169,16 @@ class _Blocks:
     def _bound(self, y: Float) -> tuple[Float, Float, Bool]:
         """The same by a point of the dual cone."""
         program, nothing = self.program, np.zeros(len(self.program.c))
-        residual, charge, open_ = (
-            part.reshape(self.size, self.columns) for part in program.charges(y, nothing, nothing)
-        )
+        found = program.charges(y, nothing, nothing)
+        residual, charge = (part.reshape(self.size, self.columns) for part in found[:2])
+        open_: Bool = np.logical_or.reduce(found[2].reshape(self.size, self.columns), axis=1)
         of_rows = program.b * y
         every = np.concatenate([of_rows[self.place], of_rows[self.of_capacity]], axis=1)
         total = every.sum(axis=1) - charge.sum(axis=1)
         total += TERM_ROUNDING * (np.abs(every).sum(axis=1) + np.abs(charge).sum(axis=1)) - self.offset
         of_limits = np.maximum(-residual[:, : self.n], 0.0).sum(axis=1)
         slope = (y[self.of_capacity].sum(axis=1) + of_limits) * (1.0 - NOISE)
-        return total, slope, open_.any(axis=1)
+        return total, slope, open_
 
 
 def _places(dims: Cones, m: int, size: int) -> tuple[Indices, Indices, Cones]:

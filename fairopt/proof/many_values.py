@@ -15,7 +15,7 @@ import numpy as np
 
 from fairopt.blocks.written_values import Values, value_and_error
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp
 
 
 class ManyPoints(Values):
@@ -25,10 +25,12 @@ class ManyPoints(Values):
         self.at, self.size = at, size
 
     def of(self, leaf: cp.Expression) -> Any:
+        """Its values."""
         return self.at[leaf.id] if isinstance(leaf, cp.Variable) else leaf.value
 
     def numeric(self, node: cp.Expression, values: list[Any]) -> Any:
-        values = [one.toarray() if sp.issparse(one) else np.asarray(one) for one in values]
+        """The node at all points, in one call where its kind allows it."""
+        values = [one.toarray() if hasattr(one, "toarray") else np.asarray(one) for one in values]
         many = [one.ndim > len(argument.shape) for one, argument in zip(values, node.args, strict=True)]
         if not any(many):
             return node.numeric(values)
@@ -53,10 +55,14 @@ class ManyPoints(Values):
             matrix, vector = values if many[1] else values[::-1]
             if vector.ndim == 2 and 0 < matrix.ndim <= 2:
                 return vector @ (matrix.T if many[1] else matrix)
-        each = [one if some else np.broadcast_to(one, (self.size, *one.shape)) for one, some in zip(values, many, strict=True)]
+        each = [
+            one if some else np.broadcast_to(one, (self.size, *one.shape))
+            for one, some in zip(values, many, strict=True)
+        ]
         return np.stack([np.asarray(node.numeric([one[k] for one in each])) for k in range(self.size)])
 
     def aligned(self, node: cp.Expression, values: list[Any]) -> list[Any]:
+        """Values whose own axes are the last of the node's, behind that of the points."""
         out, n = list[Any](), len(node.shape)
         for value, argument in zip(map(np.asarray, values), node.args, strict=True):
             own = argument.shape

@@ -1,6 +1,7 @@
 """Many small instances of one shape: where a method is vectorised over instances together, else one by one."""
 
 from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial

@@ -58,8 +58,11 @@ class OwnNotions:
 
     @classmethod
     def of(cls, policy: Any, batch: Batch) -> OwnNotions | None:
-        """None for other policies: mechanisms, those with constraints, and objectives that are more than expressions."""
-        objective, plain = getattr(policy, "objective", None), getattr(type(policy), "allocate", None) is Policy.allocate
+        """None for mechanisms, policies with constraints, and objectives that are more than expressions."""
+        objective, plain = (
+            getattr(policy, "objective", None),
+            getattr(type(policy), "allocate", None) is Policy.allocate,
+        )
         if not plain or policy.constraints or not isinstance(objective, Objective) or not is_its_expression(objective):
             return None
         return cls(objective, batch)

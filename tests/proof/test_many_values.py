@@ -28,7 +28,9 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "of a scalar": lambda s, t: -cp.sum(cp.maximum(cp.sum(s), t)) + cp.log(cp.sum(cp.sqrt(s))),
     "relative entropy": lambda s, t: -cp.sum(cp.rel_entr(s, cp.sum(s) / N)),
     "rows of a matrix": lambda s, t: cp.sum(cp.min(cp.vstack([s, t]), axis=1)),
-    "a matrix": lambda s, t: cp.sum(cp.sqrt(cp.outer(B, s))) + cp.sum(cp.sqrt(cp.reshape(s, (1, N), order="C") @ A.T + 90)),
+    "a matrix": lambda s, t: (
+        cp.sum(cp.sqrt(cp.outer(B, s))) + cp.sum(cp.sqrt(cp.reshape(s, (1, N), order="C") @ A.T + 90))
+    ),
     "indices": lambda s, t: cp.sqrt(s[0]) + cp.sum(cp.entr(s[1:3])) + cp.sum(cp.sqrt(cp.cumsum(t))),
     "divided": lambda s, t: cp.sum(s / B) - cp.sum(cp.huber(t, 0.5)) - cp.sum(cp.inv_pos(s)),
     "powers": lambda s, t: cp.sum(cp.power(s, 0.3)) - cp.sum(cp.exp(s - t)),

@@ -5,9 +5,9 @@ objective in multiples of its slope there, as for one instance (`ConeModel`). Ea
 program of blocks all would take as many steps as the worst, and short ones. Entries of A are linear in the
 coefficients, so that those of all instances are one sparse product.
 
-Of 20 users on 3 resources CLARABEL takes 0.2 to 0.5 ms, and the rest 0.1 ms; one by one an answer takes 5 ms. Tolerances
-are looser than one by one (1e-9 for 1e-11), which saves a third of the steps; what is then not certified is solved
-again by itself.
+Of 20 users on 3 resources CLARABEL takes 0.2 to 0.6 ms, and the rest 0.1 to 0.2; of 5, 20 and 80 users an answer takes
+XX, and one by one YY. Tolerances are looser than one by one (1e-9 for 1e-11), which saves a third of the steps; what is
+then not certified is solved again by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from fairopt.proof.as_written import OwnProgram
 from fairopt.proof.many_cone_gaps import Duals
 from fairopt.proof.many_values import values_at
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
-from fairopt.solve.form.compiled import Cones, Clarabel
+from fairopt.solve.form.compiled import Clarabel, Cones
 from fairopt.solve.form.repeated import OwnChunk, Repeated
 from fairopt.solve.form.solvers import TIGHT
 
@@ -50,7 +50,9 @@ class Written:
         column[repeated.columns], column[others] = np.arange(n), n + np.arange(len(others))
         share = np.full(len(data["c"]), len(repeated.shares) * n)  # which number multiplies a column; 1 is behind all
         share[repeated.columns] = np.arange(len(repeated.shares) * n).reshape(-1, n)
-        numbers = np.concatenate([scale.reshape(-1, size), np.ones((1, size)), (chunk.ratios * self.unit[:, None]).reshape(-1, size)])
+        numbers = np.concatenate(
+            [scale.reshape(-1, size), np.ones((1, size)), (chunk.ratios * self.unit[:, None]).reshape(-1, size)]
+        )
         one, user, resource = len(repeated.shares) * n, *np.divmod(np.arange(n * m), m)
         a = sp.coo_array(sp.csr_array(data["A"])[rows])
         at = end + m
@@ -132,7 +134,7 @@ class Written:
         )
 
 
-def _pattern(row: Float, column: Float, shape: tuple[int, int]) -> tuple[sp.csc_array, Float]:
+def _pattern(row: Indices, column: Indices, shape: tuple[int, int]) -> tuple[sp.csc_array, Indices]:
     """Entries at these places as a matrix by columns, each place once, and where each of them is in its data."""
     key = column * shape[0] + row
     every, place = np.unique(key, return_inverse=True)

@@ -27,7 +27,6 @@ import numpy as np
 from fairopt.blocks.algebra import ByExpression, tiers_of
 from fairopt.blocks.model import Model
 from fairopt.blocks.objectives import Objective
-from fairopt.blocks.own import OwnVariables
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.written_values import without_constants
 from fairopt.errors import FairoptError
@@ -240,7 +239,8 @@ def _written(objective: Objective, trace: _Trace) -> tuple[cp.Expression, float]
 
 def _numbers(value: Any) -> Float:
     """The numbers of a constant."""
-    return np.asarray(value.data if sp.issparse(value) else value, dtype=float)
+    given = value.data if hasattr(value, "tocsr") else value
+    return np.array(given, dtype=float)
 
 
 def _same(one: tuple[cp.Expression, float], other: tuple[cp.Expression, float]) -> bool:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, ClassVar, NoReturn, Self, TypeGuard, TypeVar
 
 import numpy as np
@@ -157,7 +157,6 @@ for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
 del _name, _sign
 
 
-@lru_cache
 def _ships(kind: type) -> bool:
     """Whether fairopt defines a class."""
     return kind.__module__.startswith("fairopt.")

@@ -105,7 +105,7 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in read]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
-    idle: list[str] = []
+    unasked, idle = list[str](), list[str]()  # accounts without jobs, and those that count
     titles = user_names(*associations) if associations is not None and users == "user" else {}
     if associations is not None and (titles or users != "user"):
         tree = tree_of(*associations, by_user=bool(titles))
@@ -116,8 +116,9 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
         busy = {owner for owner, *_ in owned}
-        others = sorted({one.name for one in tree.leaves} - busy) if full_demand else []
-        idle = [one for one in others if not without_share(tree, one)]
+        others = sorted({one.name for one in tree.leaves} - busy)
+        unasked = [one for one in others if not without_share(tree, one)]
+        idle = unasked if full_demand else []
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
         limits_count = bool(associations[0].get("limits"))
         labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
@@ -163,7 +164,8 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
             says_what_runs=True,
         )
     values["notes"].append(About(_RULE))
-    return Arguments(values, (nodes_name, jobs_name), options.merge)
+    same = not unasked and "guarantees" not in values  # which depend on limits
+    return Arguments(values, (nodes_name, jobs_name), options.merge, same_at_full_demand=same)
 
 
 def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:

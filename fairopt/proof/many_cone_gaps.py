@@ -11,8 +11,8 @@ capacities and charges q of ranges [0, 1], weak duality leaves ``f(v x) <= U - (
 
     f(x) - f(x / 2) >= S / 2 - e,     (f(x) - f((1 - h) x)) / h >= S - e / h,     e = U - f(x) + rounding.
 
-The smaller is the unit, so that gaps are at most those of one instance alone, doubled. What is assumed, or not proved,
-has an infinite gap, and is solved again by itself.
+The unit is not below the smaller, so that a gap is up to twice that of one instance alone. What is assumed, or not
+proved, has an infinite gap, and is solved again by itself.
 
 Why blocks: the steps of a repair are tens of calls of NumPy, 1 ms for one instance of 20 users and 3 for 64. Floats:
 values of f and their rounding are those of `many_values`; ranges of t hold for all instances of a chunk together, since
@@ -39,6 +39,7 @@ from fairopt.solve.form.compiled import Cones
 from fairopt.solve.form.repeated import OwnChunk, Repeated
 
 STEP = 1e-4  # of `drop_towards_zero`
+PLAINLY = GAP_TOLERANCE / 20  # of S: a gap of at most twice this is not made smaller
 
 
 class Duals(NamedTuple):
@@ -87,11 +88,11 @@ def _gaps(repeated: Repeated, chunk: OwnChunk, tasks: Float, duals: Duals) -> Fl
     size = tasks.shape[1]
     factor = np.maximum(duals.prices, 0.0).sum(axis=0)  # about the unit, so that blocks are of one size
     blocks = _Blocks(repeated, chunk, np.where((factor > 0) & (factor < np.inf), factor, 1.0))
-    bound, slope, open_ = blocks.bound(duals)
     held = _shares(repeated, chunk, tasks)
     typical = _shares(repeated, chunk, chunk.most / len(tasks))
     unlike = {key: np.stack([irregular(one) for one in values]) for key, values in typical.items()}
     value, error = values_and_errors(repeated.form, held, unlike, size)
+    bound, slope, open_ = blocks.bound(duals, value / blocks.factor)
     half = values_at(repeated.form, _shares(repeated, chunk, tasks / 2), size)
     excess, rounding = (bound - value / blocks.factor), 2.0 * error / blocks.factor
     short = np.maximum(excess, 0.0) + rounding
@@ -151,19 +152,24 @@ class _Blocks:
         low, high = (np.tile(side, self.size) for side in ends)
         return low, high
 
-    def bound(self, duals: Duals) -> tuple[Float, Float, Bool]:
-        """Upper bounds on the optima, what of them vanishes with the tasks (S), and what has no proven range."""
+    def bound(self, duals: Duals, value: Float) -> tuple[Float, Float, Bool]:
+        """Upper bounds on the optima, what of them vanishes with the tasks (S), and what has no proven range.
+
+        As of one program only variables without a range to charge what is left at are balanced, and all of them where
+        that leaves a gap to the value.
+        """
         program, y = self.program, np.zeros(len(self.program.b))
         y[self.place] = (duals.rows / self.factor).T
         y[self.of_capacity] = (np.maximum(duals.prices, 0.0) / self.factor).T
         y = np.nan_to_num(y)
         others = np.broadcast_to(np.arange(self.columns) >= self.n, (self.size, self.columns)).ravel()
-        # as of one program: at first only variables without a range to charge what is left at are balanced
         first = self._bound(program.repaired(y, others & ~program.bounded, others))
-        if not first[2].any():
+        left = first[2] | (first[0] - value > PLAINLY * first[1])
+        if not left.any():
             return first
         second = self._bound(program.repaired(y, others, others))
-        total, slope, open_ = (np.where(first[2], two, one) for one, two in zip(first, second, strict=True))
+        better = left & (first[2] | (~second[2] & (second[0] < first[0])))
+        total, slope, open_ = (np.where(better, two, one) for one, two in zip(first, second, strict=True))
         return total, slope, open_
 
     def _bound(self, y: Float) -> tuple[Float, Float, Bool]:

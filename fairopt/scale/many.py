@@ -107,7 +107,7 @@ class Allocations:
     gap, violation : ndarray of shape (n_instances,)
         As in `Certificate`.
     method : str
-        ``water-filling``, ``prices``, ``simplex`` or ``one by one``.
+        ``water-filling``, ``prices``, ``simplex``, ``cone`` or ``one by one``.
     one_by_one : ndarray of bool of shape (n_instances,)
         Which instances were solved by `Policy.allocate`: all of a policy that no method solves together, else those
         whose first answer was not certified.
@@ -209,7 +209,9 @@ def allocate_many(
 
     In microseconds each for max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the
     largest sum of shares (`MostTasks`), with any share of fairopt and no constraints but task limits; a share of your
-    own adds a fraction of a millisecond. Other policies and mechanisms are asked one by one, in milliseconds each.
+    own adds a fraction of a millisecond. An objective of your own that reads of the model only shares, tasks, weights,
+    labels and how many users and resources there are is written once for all instances of a shape, and takes 0.7 ms for
+    20 users. Other policies, such as those with constraints, and mechanisms are asked one by one, in milliseconds each.
 
     Parameters
     ----------

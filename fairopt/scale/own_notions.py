@@ -40,10 +40,11 @@ class Piece(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What proves an answer: multipliers, with the variables that CVXPY added."""
+    """What proves the answers of a piece: multipliers, with the variables that CVXPY added."""
 
-    repeated: Repeated
+    which: Indices
     users: Indices
+    repeated: Repeated
     others: Float
     duals: Duals
 
@@ -54,7 +55,7 @@ class OwnNotions:
     def __init__(self, objective: Objective, batch: Batch) -> None:
         self.objective, self.batch = objective, batch
         self.written: dict[tuple[bytes, ...], Repeated | None] = {}
-        self.found: dict[int, _Found] = {}
+        self.found: list[_Found] = []
 
     @classmethod
     def of(cls, policy: Any, batch: Batch) -> OwnNotions | None:
@@ -115,20 +116,19 @@ class OwnNotions:
             done = slice(0, len(points))
             tasks, others, duals = programs.answer([*points, *[None] * (len(which) - len(points))], chunk)
             gap, violation = judge_cones(repeated, chunk, tasks, duals, self.batch.taking_part(which[0])[0])
-        for k, b in enumerate(which[done].tolist()):
-            self.found[b] = _Found(repeated, users, others[:, k], duals.of(k))
+        self.found.append(_Found(which, users, repeated, others, duals))
         return Piece(which[done], users, tasks.T[done], np.where(defined, gap, np.inf)[done], violation[done])
 
     def evidence(self, b: int, tasks: Float) -> tuple[dict[str, Any], ...]:
-        """The evidence of an instance at its tasks, for files; none if it was solved by itself."""
-        if b not in self.found:
-            return ()
-        repeated, users, others, duals = self.found[b]
+        """The evidence of an instance that is in a piece, at its tasks, for files."""
+        which, users, repeated, others, of_piece = next(one for one in self.found if b in one.which)
+        k = int(np.flatnonzero(which == b)[0])
+        duals = of_piece.of(k)
         chunk, _ = chunk_of(self.batch, np.array([b]), users, repeated.shares)
         with np.errstate(all="ignore"):
             programs = Written(repeated, chunk)
             program = Program(self.batch.taking_part(b)[0], self.objective, ())
             prices = Solved.of_prices(program, duals.prices, "CLARABEL")
-            written = programs.own_program(repeated, chunk, tasks, others, duals)
+            written = programs.own_program(repeated, chunk, tasks, others[:, k], duals)
         entry = Dual(np.maximum(duals.prices, 0.0)).entry(program, Named(()))
         return (entry | {"written": written, "loaded": prices.numbers()},)

@@ -59,7 +59,7 @@ class ManyPoints(Values):
             one if some else np.broadcast_to(one, (self.size, *one.shape))
             for one, some in zip(values, many, strict=True)
         ]
-        return np.stack([np.asarray(node.numeric([one[k] for one in each])) for k in range(self.size)])
+        return np.stack([_alone(node, [one[k] for one in each]) for k in range(self.size)])
 
     def aligned(self, node: cp.Expression, values: list[Any]) -> list[Any]:
         """Values whose own axes are the last of the node's, behind that of the points."""
@@ -68,6 +68,14 @@ class ManyPoints(Values):
             own = argument.shape
             out.append(value if value.ndim == len(own) else value.reshape(-1, *[1] * (n - len(own)), *own))
         return out
+
+
+def _alone(node: cp.Expression, values: list[Any]) -> Any:
+    """The value of a node at one point; NaN where an atom fails, as eigenvalues of what is not finite."""
+    try:
+        return np.asarray(node.numeric(values))
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return np.full(node.shape, np.nan)
 
 
 def values_at(expression: cp.Expression, at: Mapping[int, Float], size: int) -> Float:

@@ -55,3 +55,10 @@ def test_values_and_rounding_are_those_of_each_point(name: str, size: int) -> No
         one = rounding_of(expression, {key: there[k] for key, there in typical.items()})
         # the rounding of one point is bounded alike; curved atoms move by rounding, which differs itself
         assert 0.3 * one - 1e-15 <= errors[k] <= 3 * one + 1e-15
+
+
+def test_a_point_where_an_atom_fails_has_no_value() -> None:
+    s = cp.Variable(2, nonneg=True)
+    inverse = -cp.matrix_frac(np.ones(2), cp.diag(s))  # of a singular matrix
+    values = values_at(inverse, {s.id: np.array([[1.0, 2.0], [0.0, 1.0]])}, 2)
+    np.testing.assert_array_equal(values, [-1.5, np.nan])

@@ -159,13 +159,15 @@ class Repeated:
         if written is None or again is None or not _same(written, again):
             return None
         form, constant = written
-        if not form.is_concave():
-            return None
         used = {v.id for v in form.variables()}
         held = {share: v for share, v in trace.shares.items() if v.id in used}
         if len(held) < len(used) or not held:  # variables of the block's own
             return None
-        compiled = CompiledHere.made(Posed(cp.Maximize(form), []), "CLARABEL", {"use_quad_obj": False})
+        try:
+            posed = Posed(cp.Maximize(form), [])
+            compiled = CompiledHere.made(posed, "CLARABEL", {"use_quad_obj": False}) if form.is_concave() else None
+        except Exception:  # of CVXPY, as of matrices whose eigenvalues it does not find; one by one it is named
+            return None
         if compiled is None or compiled.data.get("P") is not None:
             return None
         return cls(objective, form, constant, tuple(held), tuple(held.values()), compiled, trace.by_weights)

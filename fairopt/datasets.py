@@ -130,14 +130,21 @@ def read(
     >>> fo.read(file)
     Instance(2 users x 3 resources on 1 server)
     """
+    options |= {"labels": labels, "full_demand": full_demand or None, "scale_quotas": scale_quotas}
+    return read_and_compare(path, time_limit, **options)[0]
+
+
+def read_and_compare(
+    path: str | os.PathLike[str], time_limit: float | None = None, **options: Any
+) -> tuple[Instance, bool]:
+    """`read`, and whether `Instance.full_demand` of it is what reading at full demand gives."""
     with (
         within_memory(path, "split it for fo.allocate_sharded, or, if it should be smaller, write it again"),
         _in_time(time_limit, path),
     ):
-        instance = _instance_of(
-            read_path(path, labels=labels, full_demand=full_demand or None, scale_quotas=scale_quotas, **options)
-        )
-        return instance.full_demand() if full_demand else instance
+        found = read_path(path, **options)
+        instance = _instance_of(found)
+        return instance.full_demand() if options.get("full_demand") else instance, found.same_at_full_demand
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from fairopt.blocks.base import (
     call_block,
     is_function,
     is_ours,
+    once,
     parameter,
     refuse_operator,
     refuse_unknown_numbers,
@@ -518,6 +519,7 @@ class Sum(Objective):
 
     parts: tuple[tuple[float, Objective], ...]
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         held = [(factor, part) for factor, part in self.parts if factor > 0]
         # a term alone may be solved and judged by a transform, such as a power mean; transforms do not add up
@@ -554,6 +556,7 @@ class Tiers(Objective):
 
     tiers: tuple[Objective, ...]
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return self.tiers[0].terms()
 

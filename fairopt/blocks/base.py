@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn, Self, TypeGuard
+from functools import wraps
+from typing import Any, ClassVar, NoReturn, Self, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from fairopt.instance.labels import by_label
 from fairopt.runtime.display import LONG, sentence, shorter
 
 PART = 40  # longer parameters are shortened in names and messages, in characters
+Result = TypeVar("Result")
 OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # bases for users' blocks
 
 
@@ -163,6 +165,21 @@ def _ships(kind: type) -> bool:
 def is_ours(block: object) -> bool:
     """Whether fairopt defines a block, which then treats users and servers symmetrically."""
     return _ships(type(block)) and not getattr(block, "user_defined", False)
+
+
+def once(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """A method of a block without arguments, called once for each block: its parameters do not change."""
+    name = f"_{method.__name__}"
+
+    @wraps(method)
+    def of(self: Any) -> Result:
+        held: dict[str, Any] = self.__dict__
+        if name not in held:
+            held[name] = method(self)
+        found: Result = held[name]
+        return found
+
+    return of
 
 
 def blocks_within(value: Any) -> Iterator[Block]:

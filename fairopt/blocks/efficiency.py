@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairopt.blocks.base import parameter
+from fairopt.blocks.base import once, parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.form import Common, Curve, Form
 from fairopt.blocks.model import Model, Pairs, Point
@@ -145,6 +145,7 @@ class FairnessEfficiency(Objective):
         """The concave objective that maximises the measure at a fixed sum of shares: M, or -M for beta < 0."""
         return AlphaFair(self.beta, self.share) if self.beta > 0 else PowerSpread(1 - self.beta, self.share)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         alpha_fair = self.beta > 0 and abs(self.emphasis - self.threshold) <= ROUNDING * self.threshold
         # of one term whose kind knows both: as alpha-fairness or a sum it has methods by prices, and its own value
@@ -338,6 +339,7 @@ class PowerSpread(Objective):
     power: float
     share: Share = field(default_factory=DominantShare)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Spread(self.power), self.share),)
 

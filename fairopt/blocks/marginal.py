@@ -95,7 +95,8 @@ class PowerMarginal(Marginal):
         return f"PowerMarginal({self.terms!r})"
 
     def both(self, x: Float) -> tuple[Float, Float]:
-        slope, curvature = np.broadcast_to(self.linear, x.shape).copy(), np.zeros(len(x))
+        slope, curvature = np.empty(x.shape), np.zeros(len(x))
+        slope[...] = self.linear
         for factor, c, alpha in self.curved:
             part = factor * (1.0 / (c * x)) ** alpha  # fast where alpha is 1/2, 1 or 2
             slope += part

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.base import brief, parameter
+from fairopt.blocks.base import brief, once, parameter
 from fairopt.blocks.normal_form import Linear, Order, Power, Ranked, Term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock
@@ -34,6 +34,7 @@ class Total(Objective):
 
     share: Share = field(default_factory=DominantShare)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Linear(), self.share),)
 
@@ -68,6 +69,7 @@ class AlphaFair(Objective):
         fix = "give a finite number >= 0; for alpha = infinity use Leximin"
         object.__setattr__(self, "alpha", parameter(self.alpha, "alpha", low=0.0, high=1e6, fix=fix))
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Power(self.alpha), self.share),)
 
@@ -92,6 +94,7 @@ class MaxMin(Objective):
 
     share: Share = field(default_factory=DominantShare)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Ranked((1.0,)), self.share),)
 
@@ -129,6 +132,7 @@ class OrderedWeighted(Objective):
             raise InvalidBlock("weights of OrderedWeighted are all zero; give at least one positive")
         object.__setattr__(self, "weights", v)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Ranked(self.weights), self.share),)
 
@@ -154,6 +158,7 @@ class Leximin(Objective):
 
     share: Share = field(default_factory=DominantShare)
 
+    @once
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Order(), self.share),)
 

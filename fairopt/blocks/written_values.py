@@ -85,6 +85,25 @@ def _taken(value: Any, node: cp.Expression) -> Any:
     return value if isinstance(node, cp.atoms.affine.binary_operators.MulExpression) else _dense(value)
 
 
+class Values:
+    """How nodes are evaluated: at the values of variables. Elsewhere at many points at once."""
+
+    def of(self, leaf: cp.Expression) -> Any:
+        """The value of a variable or a constant expression."""
+        return leaf.value
+
+    def numeric(self, node: cp.Expression, values: list[Any]) -> Any:
+        """The value of a node at those of its arguments."""
+        return node.numeric(values)
+
+    def aligned(self, node: cp.Expression, values: list[Any]) -> list[Any]:
+        """The values of arguments as arrays that broadcast to the shape of a node."""
+        return values
+
+
+AT_VARIABLES = Values()
+
+
 def rounding_of(expression: cp.Expression, typical: Mapping[int, Any] | None = None) -> float:
     """A bound on the rounding in the value of an expression at its variables' values; NaN without a value.
 
@@ -99,7 +118,15 @@ def rounding_of(expression: cp.Expression, typical: Mapping[int, Any] | None = N
 
 def errors_of(expression: cp.Expression, typical: Mapping[int, Any] | None = None) -> Any:
     """The same by entry of an expression, or one for all."""
-    return _value_and_error(expression, typical or {})[1] + _of_coefficients(expression, typical or {})
+    return value_and_error(expression, typical or {})[1]
+
+
+def value_and_error(
+    expression: cp.Expression, typical: Mapping[int, Any], at: Values = AT_VARIABLES
+) -> tuple[Any, Any]:
+    """The value of an expression, and `errors_of` it."""
+    value, error = _value_and_error(expression, typical, at=at)
+    return value, error + _of_coefficients(expression, typical, at)
 
 
 def size_of(expression: cp.Expression) -> float:
@@ -108,50 +135,52 @@ def size_of(expression: cp.Expression) -> float:
         return float(np.sum(_value_and_error(expression, {}, 1.0)[1]))
 
 
-def _value_and_error(node: cp.Expression, typical: Mapping[int, Any], part: float = 0.0) -> tuple[Any, Any]:
+def _value_and_error(
+    node: cp.Expression, typical: Mapping[int, Any], part: float = 0.0, at: Values = AT_VARIABLES
+) -> tuple[Any, Any]:
     """The value of a node and a bound on its rounding, by entry or one for all; variables err by a ``part``."""
     if not node.args or node.is_constant():
-        value = _dense(node.value) if part and not node.is_constant() else node.value
+        value = _dense(at.of(node)) if part and not node.is_constant() else at.of(node)
         return value, 0.0 if node.is_constant() or not part else part * np.abs(value)
-    parts = [_value_and_error(argument, typical, part) for argument in node.args]
+    parts = [_value_and_error(argument, typical, part, at) for argument in node.args]
     values, errors = [_taken(value, node) for value, _ in parts], [error for _, error in parts]
     # at absolute values, of constant arguments too, an affine node's own function gives |A| |a|
-    value, sizes = _dense(node.numeric(values)), [abs(one) for one in values]
+    value, sizes = _dense(at.numeric(node, values)), [abs(one) for one in values]
     if isinstance(node, cp.atoms.affine.affine_atom.AffAtom):  # its coefficients are 1, -1 and constant arguments
-        size = most = _dense(abs(node.numeric(sizes)))
+        size = most = _dense(abs(at.numeric(node, sizes)))
         if any(map(np.any, errors)):
             larger = [size + error if np.any(error) else size for size, error in zip(sizes, errors, strict=True)]
-            most = _dense(abs(node.numeric(larger)))
+            most = _dense(abs(at.numeric(node, larger)))
         return value, most - size + TERM_ROUNDING * most
     if typical:
-        errors = [error + _of_coefficients(one, typical) for error, one in zip(errors, node.args, strict=True)]
-    changes = [_finite(node.numeric(moved) - value) for moved in _corners(values, errors)]
-    return value, np.max(changes, axis=0) + TERM_ROUNDING * _terms(node, value, sizes)
+        errors = [error + _of_coefficients(one, typical, at) for error, one in zip(errors, node.args, strict=True)]
+    changes = [_finite(at.numeric(node, moved) - value) for moved in _corners(values, errors)]
+    return value, np.max(changes, axis=0) + TERM_ROUNDING * _terms(node, value, sizes, at)
 
 
-def _of_coefficients(node: cp.Expression, typical: Mapping[int, Any]) -> Any:
+def _of_coefficients(node: cp.Expression, typical: Mapping[int, Any], at: Values = AT_VARIABLES) -> Any:
     """The rounding of the coefficients of variables in a node at typical values, by entry, where their terms cancel.
 
     ``1e15 x + y - 1e15 x`` has no rounding at x = 0, but its coefficient of x may be off by 1/8.
     """
     if not typical:
         return 0.0
-    sums, sizes = _linear(node, typical)
+    sums, sizes = _linear(node, typical, at)
     return np.where(np.abs(sums) < CANCELLED * sizes, TERM_ROUNDING * sizes, 0.0)
 
 
-def _linear(node: cp.Expression, typical: Mapping[int, Any]) -> tuple[Any, Any]:
+def _linear(node: cp.Expression, typical: Mapping[int, Any], at: Values) -> tuple[Any, Any]:
     """The terms of variables in a node outside of curved atoms at typical values: their sum, and of absolute values."""
     if isinstance(node, cp.Variable) and node.id in typical:
-        at = np.asarray(typical[node.id])
-        return at, np.abs(at)
+        there = np.asarray(typical[node.id])
+        return there, np.abs(there)
     if not isinstance(node, cp.atoms.affine.affine_atom.AffAtom) or node.is_constant():
         return np.zeros(node.shape), np.zeros(node.shape)
-    parts = [_linear(argument, typical) for argument in node.args]
+    parts = [_linear(argument, typical, at) for argument in node.args]
     if len(node.args) > 1 and not isinstance(node, _sums()):
-        factors = [_taken(one.value, node) if one.is_constant() else None for one in node.args]
+        factors = [_taken(at.of(one), node) if one.is_constant() else None for one in node.args]
         parts = [part if one is None else (one, abs(one)) for part, one in zip(parts, factors, strict=True)]
-    sums, sizes = (_dense(node.numeric([part[k] for part in parts])) for k in (0, 1))
+    sums, sizes = (_dense(at.numeric(node, [part[k] for part in parts])) for k in (0, 1))
     return sums, np.abs(sizes)  # a node that negates has negated the sizes too
 
 
@@ -193,16 +222,16 @@ def _moving(node: cp.Expression) -> Any:
     return np.full(node.shape, float(any(map(np.any, moving))))
 
 
-def _terms(node: cp.Expression, value: Any, sizes: list[Any]) -> Any:
+def _terms(node: cp.Expression, value: Any, sizes: list[Any], at: Values) -> Any:
     """The size of what is rounded in a curved node: its value, or terms that cancel in it; 0 if it only chooses."""
     atoms = cp.atoms
     if isinstance(node, (atoms.maximum, atoms.minimum, atoms.max, atoms.min, atoms.abs, atoms.norm_inf)):
         return 0.0
     if isinstance(node, (atoms.kl_div, atoms.rel_entr)):
-        return abs(value) + sum(sizes)
+        return abs(value) + sum(at.aligned(node, sizes))
     if isinstance(node, atoms.elementwise.elementwise.Elementwise):
         return abs(value)
-    return abs(value) + _finite(node.numeric(sizes))  # as in x'Px
+    return abs(value) + _finite(at.numeric(node, sizes))  # as in x'Px
 
 
 def _corners(values: Iterable[Any], errors: Iterable[Any]) -> Iterable[list[Any]]:

@@ -175,6 +175,7 @@ class Source:
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
     noted: list[str] = field(default_factory=list)  # of INPUT, to be said below that
     team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
+    kept: list[Instance] = field(default_factory=list)  # as read, where that says what is read at full demand
 
     @property
     def all_noted(self) -> list[str]:
@@ -233,7 +234,10 @@ class Source:
             if self._is_graph:
                 return self._network()
             try:
-                return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
+                scale = False if self.fit_guarantees else None
+                made, same = datasets.read_and_compare(self.path, **self.options, scale_quotas=scale)
+                self.kept.extend([made] * same)
+                return made
             except InvalidInstance:
                 if Path(self.path).suffix.lower() in (".json", ".txt") and is_graph(Path(self.path)):
                     return self._network()  # says what a graph needs
@@ -328,8 +332,9 @@ class Source:
 
     def read_at_full_demand(self) -> Instance:
         """The instance as if all had more work than fits, without a word on what was left out."""
-        full = replace(self, options=self.options | {"full_demand": True}, below=[], noted=[], team_weights={})
-        return full.limited(full._changed(full._read()))
+        options = self.options | {"full_demand": True}
+        full = replace(self, options=options, below=[], noted=[], team_weights={}, kept=[])
+        return full.limited(full._changed(self.kept[0].full_demand() if self.kept else full._read()))
 
     def _changed(self, instance: Instance) -> Instance:
         instance = instance.with_weights(1) if self.equal_weights else instance

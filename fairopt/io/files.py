@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
-_GENERAL = ("full_demand", "scale_quotas")  # options of all inputs, which readers take that know more than tables
+_FULL = "full_demand"
+_GENERAL = (_FULL, "scale_quotas")  # options of all inputs, which readers take that know more than tables
 _WRITERS = {
     "csv": "fairopt.io.csv_folder:write_tables",
     "parquet": "fairopt.io.parquet:write_tables",
@@ -83,7 +84,7 @@ def _read_as(kind: Reader, what: Sequence[Any], given: Mapping[str, Any], is_one
     """What a reader makes of its input, with the options that it takes."""
     _refuse_others(kind.takes, given, is_one)
     arguments: Arguments = function_of(kind.read)(*what, **{name: given[name] for name in given if name in kind.takes})
-    return arguments
+    return arguments if _FULL in kind.takes else replace(arguments, same_at_full_demand=True)
 
 
 def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> None:
@@ -137,7 +138,7 @@ def _of_documents(found: list[Document], name: str, given: Mapping[str, Any]) ->
             raise InvalidInstance(f"{name} is none of the kinds that are read: its keys are {shown}; {expected}")
     _refuse_others(set(), given, f"{name} is not such a folder")
     own: Arguments = later("fairopt.io.json_file:arguments_of_data")(data, name)
-    return own
+    return replace(own, same_at_full_demand=True)
 
 
 def _is_part(place: Path) -> bool:

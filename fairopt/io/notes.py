@@ -153,6 +153,8 @@ class Arguments:
         Whether identical servers become one row with a count.
     hint : str, default ""
         What errors end with.
+    same_at_full_demand : bool, default False
+        Whether reading with ``full_demand`` gives the same but for task limits, so that nobody need read again.
 
     Examples
     --------
@@ -168,3 +170,4 @@ class Arguments:
     places: tuple[str, ...]
     merge: bool = False
     hint: str = ""
+    same_at_full_demand: bool = False

@@ -24,7 +24,8 @@ The files:
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `filling_states`: hierarchical DRF, from the levels at its events.
-* `many_pool_gaps`: answers of many instances at once. `server_rises`: PS-DSF.
+* `many_pool_gaps`: answers of many instances at once. `many_cone_gaps`: those of user-defined objectives, with their
+  values at many points (`many_values`). `server_rises`: PS-DSF.
 * `whole_tasks`: whole tasks placed one by one. `or_zero`: tasks that are 0 or at least so many, by branch and bound.
 * `entries`: names of rows in files. `as_written`: what files hold of users' blocks, as rows and cone programs.
 """

@@ -228,6 +228,12 @@ class ConeProgram:
 
     def bound(self, y: Float, low: Float, high: Float) -> DualBound:
         """The bound by a point of the dual cone; what has no proven range is charged between ``low`` and ``high``."""
+        _, charge, open_ = self.charges(y, low, high)
+        value = -float(self.b @ y) - TERM_ROUNDING * float(np.abs(self.b * y).sum()) + float(charge.sum())
+        return DualBound(value + self.offset, open_, y)
+
+    def charges(self, y: Float, low: Float, high: Float) -> tuple[Float, Float, Bool]:
+        """The residual r of each column, the least that it costs, and which columns have no proven range for it."""
         c = self.c
         residual = c + self.transposed @ y
         rounding = TERM_ROUNDING * (np.abs(c) + self.sizes @ np.abs(y))
@@ -241,8 +247,7 @@ class ConeProgram:
         charge = charged_at(*ends, self.least, self.most)
         open_ = ~np.isfinite(charge)  # not where the sign of r leaves the known end of an open range
         charge = np.where(open_, charged_at(*ends, np.maximum(low, self.least), np.minimum(high, self.most)), charge)
-        value = -float(self.b @ y) - TERM_ROUNDING * float(np.abs(self.b * y).sum()) + float(charge.sum())
-        return DualBound(value + self.offset, open_, y)
+        return residual, charge, open_
 
     def repaired(self, y: Float, some: Bool, others: Bool, unit: Float | None = None) -> Float:
         """A point of the dual cone near y at which ``c + A'y`` vanishes on some columns, up to rounding.

@@ -483,5 +483,6 @@ def rounding_decides(program: Program, found: Bottlenecks) -> bool:
         return False
     with np.errstate(all="ignore"):
         # an error of eps in the first level, times 1 / (part held) at each resource after it
-        growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)
+        rising = found.rising
+        growth = np.where(np.isfinite(found.least) & (rising > 0), program.usable / rising, 1.0)
         return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)

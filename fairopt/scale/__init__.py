@@ -5,7 +5,7 @@ The names for users, beside `fairopt.allocate_many` and `fairopt.allocate_sharde
 
 The files:
 
-* `many`: `allocate_many`, which returns `Allocations`.
+* `many`: `allocate_many`, which returns `Allocations`; `own_notions`: user-defined objectives in it.
 * `sharded`: `allocate_sharded`, which returns a `ShardedAllocation`.
 
 The methods are in `fairopt.solve.batch` and `fairopt.solve.sharded`.

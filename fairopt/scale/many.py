@@ -17,6 +17,7 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
+from fairopt.instance import Instance
 from fairopt.policy import Policy, accepted, is_mechanism
 from fairopt.proof import gate
 from fairopt.proof.evidence.pool import Bottlenecked, PoolPrices
@@ -28,12 +29,13 @@ from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.threads import one_thread
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.scale.own_notions import OwnNotions
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.solve.batch.max_sum import max_sum_of_chunk
 from fairopt.solve.batch.waterfilling import leximin_of_chunk
 from fairopt.solve.form.many_instances import Batch, BatchChunk, wrong_shape
 
-ONE_BY_ONE = "one by one"
+ONE_BY_ONE, CONES = "one by one", "cone"
 
 
 @dataclass
@@ -46,6 +48,7 @@ class _Found:
 
     prices: Float | None = None
     units: Float | None = None
+    own: OwnNotions | None = None
     alone: dict[int, Allocation] = field(default_factory=dict)
     failures: dict[int, FairoptError] = field(default_factory=dict)
 
@@ -78,8 +81,11 @@ class _Found:
         self.alone[b] = answer
         return answer
 
-    def evidence(self, term: Term, b: int, capacities: Float) -> tuple[Any, ...]:
-        """The evidence of one instance of these ``capacities``, in the form of `Evidence.entry`."""
+    def evidence(self, policy: Any, b: int, instance: Instance, tasks: Float) -> tuple[Any, ...]:
+        """The evidence of one instance at its tasks, in the form of `Evidence.entry`."""
+        if self.own is not None:
+            return self.own.evidence(b, tasks)
+        term, capacities = policy.objective.term, instance.capacities * instance.counts[:, None]
         if term.is_smallest:
             return ({"kind": Bottlenecked.kind},)
         assert self.prices is not None
@@ -101,7 +107,7 @@ class Allocations:
     gap, violation : ndarray of shape (n_instances,)
         As in `Certificate`.
     method : str
-        ``water-filling``, ``prices``, ``simplex`` or ``one by one``.
+        ``water-filling``, ``prices``, ``simplex``, ``cone`` or ``one by one``.
     one_by_one : ndarray of bool of shape (n_instances,)
         Which instances were solved by `Policy.allocate`: all of a policy that no method solves together, else those
         whose first answer was not certified.
@@ -167,9 +173,9 @@ class Allocations:
             return self._found.alone[b]
         instance, users = self._batch.taking_part(b)
         part = MeasuredPart(float(self.gap[b]), float(self.violation[b]), self.method)
-        term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
-        evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
-        return gate.of_batch(self.policy, instance, self.tasks[b, users], part, self.seconds / len(self), evidence)
+        tasks = self.tasks[b, users]
+        evidence = self._found.evidence(self.policy, b, instance, tasks) if self.ok[b] and len(users) else ()
+        return gate.of_batch(self.policy, instance, tasks, part, self.seconds / len(self), evidence)
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -203,7 +209,9 @@ def allocate_many(
 
     In microseconds each for max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the
     largest sum of shares (`MostTasks`), with any share of fairopt and no constraints but task limits; a share of your
-    own adds a fraction of a millisecond. Other policies and mechanisms are asked one by one, in milliseconds each.
+    own adds a fraction of a millisecond. An objective of your own that reads of the model only shares, tasks, weights,
+    labels and how many users and resources there are is written once for all instances of a shape, and takes 0.7 ms for
+    20 users. Other policies, such as those with constraints, and mechanisms are asked one by one, in milliseconds each.
 
     Parameters
     ----------
@@ -265,7 +273,8 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
-    kept = _Found()
+    own = OwnNotions.of(policy, batch)
+    kept = _Found(own=own)
     for where in batch.slices() if solve is None else ():  # else when they are solved
         batch.valid(where)
     if term is not None and not term.is_smallest:
@@ -282,6 +291,11 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
                     gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
                     kept.add(where, chunk, prices)
                 asked[where] = True
+            for piece in own.pieces(where, clock) if own is not None else ():
+                found_of, method = piece.which, CONES
+                tasks[found_of[:, None], piece.users], asked[found_of] = piece.tasks, True
+                gap[found_of], violation[found_of] = piece.gap, piece.violation
+                tell("instances", int(asked.sum()), len(batch))
             certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
             for b in takewhile(lambda _: not clock.late, (where.start + np.flatnonzero(~certified)).tolist()):
                 alone[b] = asked[b] = True
@@ -291,7 +305,7 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock) -> Allocations:
                     tasks[b, batch.limits[b] > 0] = answer.tasks
                     gap[b], violation[b] = answer.certificate.gap, answer.certificate.violation
                 if solve is None:
-                    tell("instances", b + 1, len(batch))
+                    tell("instances", int(asked.sum()), len(batch))
             tell("instances", where.stop, len(batch))
     return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch, kept)
 

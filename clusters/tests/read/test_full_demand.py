@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
+from fairopt.cli.inputs import Source
 
 
 def thing(kind: str, name: str, namespace: str = "", **others: Any) -> dict[str, Any]:
@@ -120,3 +121,62 @@ def test_commands_take_full_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     quotas = run(app, ["quotas", "now.json", "--full-demand", "--format", "csv"])
     assert quotas.exit_code == 0, quotas.stderr
     assert {"a,nvidia.com/gpu,,16,", "b,nvidia.com/gpu,,16,"} <= set(quotas.stdout.splitlines())
+
+
+def slurm(folder: Path, idle: bool) -> Path:
+    """Two nodes and the jobs of two accounts, with the tree of accounts, in which one may be idle."""
+    nodes = [
+        {"name": f"n{k}", "cpus": 4, "real_memory": 1024, "state": ["IDLE"], "partitions": ["all"]} for k in (1, 2)
+    ]
+    jobs = [
+        {"job_id": k, "account": name, "job_state": ["PENDING"], "tres_req_str": "cpu=1,node=1", "partition": "all"}
+        for k, name in enumerate(("bio", "bio", "cfd"))
+    ]
+    accounts = [
+        {"account": name, "cluster": "c", "parent_account": parent, "shares_raw": shares}
+        for name, parent, shares in (
+            ("sci", "root", 1),
+            ("bio", "sci", 1),
+            ("cfd", "sci", 3),
+            *[("x", "sci", 1)] * idle,
+        )
+    ]
+    (folder / "nodes.json").write_text(json.dumps({"nodes": nodes}))
+    (folder / "jobs.json").write_text(json.dumps({"jobs": jobs}))
+    (folder / "associations.json").write_text(json.dumps({"associations": accounts}))
+    return folder
+
+
+def of_tables(folder: Path) -> Path:
+    """Tables, which say nothing of who is idle."""
+    fo.datasets.write(fo.datasets.demo(), folder / "tables")
+    return folder / "tables"
+
+
+def of_kueue(folder: Path, asked: dict[str, int]) -> Path:
+    (folder / "now.json").write_text(json.dumps(kueue({"a": 16, "b": 16}, asked)))
+    return folder / "now.json"
+
+
+@pytest.mark.parametrize(
+    ("made", "reads"),
+    [
+        pytest.param(of_tables, 1, id="tables"),
+        pytest.param(lambda folder: slurm(folder, False), 1, id="Slurm"),
+        pytest.param(lambda folder: slurm(folder, True), 2, id="Slurm with an idle account"),
+        pytest.param(lambda folder: of_kueue(folder, {"a": 40}), 2, id="Kueue with an idle queue"),
+        pytest.param(lambda folder: of_kueue(folder, {"a": 40, "b": 1}), 2, id="Kueue, whose guarantees ask for tasks"),
+    ],
+)
+def test_what_full_demand_does_not_change_is_read_once(
+    made: Any, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read_path, done = made(tmp_path), fo.datasets.read_path, []
+    monkeypatch.setattr(fo.datasets, "read_path", lambda *given, **how: done.append(1) or read_path(*given, **how))
+    source = Source(str(path), {})
+    source.read()
+    full = source.read_at_full_demand()
+    assert len(done) == reads
+    expected = fo.read(path, full_demand=True)
+    assert set(expected.notes) == set(full.notes)
+    assert full == expected

@@ -8,7 +8,7 @@
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
 * `units_on_servers`: tasks or levels near 1 on several servers.
-* `many_instances`: many instances of one shape as arrays.
+* `many_instances`: many instances of one shape as arrays. `repeated`: a user's objective written once for all of them.
 * `no_whole_task`: users for whom no whole task fits. `or_zero`: which tasks are 0, and which at least so many.
 * `digests`: whether two expressions or problems are the same.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.

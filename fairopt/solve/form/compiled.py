@@ -12,7 +12,7 @@ kinds go through the chain. That the data are those of the problem is tested whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -334,25 +334,7 @@ class CompiledHere(Compiled):
             own = options | options.get("highs_options", {})
             own.pop("highs_options", None)
             return solve_data(data, verbose, own)
-        return self.by_clarabel(data, verbose, options)
-
-    def by_clarabel(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> SimpleNamespace:
-        """CLARABEL's solution, with its lists, which are made anew each time, as arrays."""
-        import clarabel
-        from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
-
-        n, squares = len(data["c"]), data.get("P")
-        upper = sp.csc_array((n, n)) if squares is None else sp.csc_array(sp.triu(squares))
-        settings, cones = self.interface.parse_solver_opts(verbose, options), dims_to_solver_cones(data["dims"])
-        try:
-            solution = clarabel.DefaultSolver(upper, data["c"], data["A"], data["b"], cones, settings).solve()
-        except BaseException as error:  # a panic of its Rust code, as of eigenvalues that were not found
-            if type(error).__module__ != "pyo3_runtime":
-                raise
-            raise RuntimeError(f"CLARABEL: {error}") from None
-        names = ("status", "obj_val", "solve_time", "iterations")
-        rest = {name: getattr(solution, name) for name in names}
-        return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)
+        return Clarabel(data["dims"], options, verbose).solve(data)
 
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""
@@ -387,6 +369,38 @@ class CompiledHere(Compiled):
                 c.save_dual_value(matrix_of(some, c.shape[0]))
             else:
                 c.save_dual_value(some.reshape(c.shape, order="F"))
+
+
+class Clarabel:
+    """CLARABEL's settings and cones, for programs that have these in common."""
+
+    def __init__(self, dims: Any, options: Mapping[str, Any], verbose: bool = False) -> None:
+        from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+        from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+        self.cones = dims_to_solver_cones(dims)
+        self.settings = SOLVER_MAP_CONIC["CLARABEL"].parse_solver_opts(verbose, dict(options))
+        self.none = sp.csc_array((0, 0))  # no squares
+
+    def solve(self, data: Mapping[str, Any]) -> SimpleNamespace:
+        """The solution, with its lists, which are made anew each time, as arrays."""
+        import clarabel
+
+        n, squares = len(data["c"]), data.get("P")
+        if squares is not None:
+            upper = sp.csc_array(sp.triu(squares))
+        else:
+            upper = self.none = self.none if self.none.shape[0] == n else sp.csc_array((n, n))
+        try:
+            given = upper, data["c"], data["A"], data["b"], self.cones, self.settings
+            solution = clarabel.DefaultSolver(*given).solve()
+        except BaseException as error:  # a panic of its Rust code, as of eigenvalues that were not found
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise RuntimeError(f"CLARABEL: {error}") from None
+        names = ("status", "obj_val", "solve_time", "iterations")
+        rest = {name: getattr(solution, name) for name in names}
+        return SimpleNamespace(x=np.asarray(solution.x), z=np.asarray(solution.z), **rest)
 
 
 @cache

@@ -37,6 +37,11 @@ def of_problem(problem: cp.Problem, names: Sequence[str]) -> list[bytes]:
     return [digests.digest(problem.objective), *sorted(map(digests.digest, problem.constraints))]
 
 
+def digest(expression: cp.Expression) -> bytes:
+    """The hash of an expression, of which variables count as themselves."""
+    return _Digests(None).digest(expression)
+
+
 class _Digests:
     """Hashes of parts of a problem, with variables of ``names`` by these, and others by their first occurrence.
 

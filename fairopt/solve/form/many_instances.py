@@ -180,7 +180,7 @@ class Batch:
             self.capacities[b],
             weights=self.weights[b, users],
             task_limits=self.limits[b, users],
-            users=[self._labelled.users[j] for j in users],
+            users=[self.labelled.users[j] for j in users],
         )
         return instance, users
 
@@ -190,7 +190,7 @@ class Batch:
         return Batch(demands, self.capacities, weights, limits)
 
     @cached_property
-    def _labelled(self) -> Instance:
+    def labelled(self) -> Instance:
         """An instance of this shape, for its labels."""
         _, n, m = self.demands.shape
         return Instance(np.ones((n, m)), np.ones(m))
@@ -237,7 +237,7 @@ class Batch:
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
             c = per_task[b, user]
-            one = self._labelled.with_demands(np.where(part[b, :, None], demands[b], 1.0))
+            one = self.labelled.with_demands(np.where(part[b, :, None], demands[b], 1.0))
             why = share.why_zero(one, user) if c == 0 else BEYOND
             who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
             raise OutOfDomain(f"{who} has {share} = {c:g}: {why}")
@@ -266,9 +266,9 @@ class Batch:
                     given = share.coefficients(self.taking_part(first + b)[0], levelled)
                     c[b, active] = given.reshape(len(given))
         elif part.any():
-            together = with_rows(self._labelled, ratios[part])
+            together = with_rows(self.labelled, ratios[part])
             if not share.by_row:  # rank weights by user refer to one instance
-                together.__dict__["taken_from"] = self._labelled, np.nonzero(part)[1]
+                together.__dict__["taken_from"] = self.labelled, np.nonzero(part)[1]
             c[part] = share.per_task(together)
         held = c > 0
         if not levelled:

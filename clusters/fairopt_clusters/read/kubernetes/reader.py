@@ -128,7 +128,7 @@ def arguments_of_kubernetes(nodes: Document | None, pods: Document, *kueue: Docu
             most_used(trees_of_objects(objects), found),
             objects,
         )
-    return Arguments(values, places, options.merge)
+    return Arguments(values, places, options.merge, same_at_full_demand="guarantees" not in values)
 
 
 def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments:
@@ -179,7 +179,7 @@ def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments
             objects,
             others,
         )
-    return Arguments(values, (name,), options.merge)
+    return Arguments(values, (name,), options.merge, same_at_full_demand="guarantees" not in values)
 
 
 def read_documents(found: Sequence[tuple[Any, str]], name: str, **given: Any) -> Arguments:

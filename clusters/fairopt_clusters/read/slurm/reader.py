@@ -133,7 +133,7 @@ def _arguments(
         ]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
-    idle: list[str] = []
+    unasked, idle = list[str](), list[str]()  # accounts without jobs, and those that count
     if contracts is not None and associations is None:
         notes.say(f"{contracts} is not read without accounts")
     titles = user_names(*associations) if associations is not None and users == "user" else {}
@@ -155,8 +155,9 @@ def _arguments(
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
         busy = {owner for owner, *_ in owned}
-        others = sorted({one.name for one in tree.leaves} - busy) if full_demand else []
-        idle = [one for one in others if not without_share(tree, one)]
+        others = sorted({one.name for one in tree.leaves} - busy)
+        unasked = [one for one in others if not without_share(tree, one)]
+        idle = unasked if full_demand else []
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
         labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], notes)
     if nodes is not None and nodes[0].get("access"):
@@ -201,7 +202,8 @@ def _arguments(
             says_what_runs=True,
         )
     values["notes"].append(About(_RULE))
-    return Arguments(values, (nodes_name, jobs_name), options.merge)
+    same = not unasked and "guarantees" not in values  # which depend on limits
+    return Arguments(values, (nodes_name, jobs_name), options.merge, same_at_full_demand=same)
 
 
 def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:

@@ -202,7 +202,7 @@ def _arguments(
             says_what_runs=True,
         )
     values["notes"].append(About(_RULE))
-    same = not unasked and "guarantees" not in values  # which depend on limits
+    same = not unasked and values.get("guarantees") is None  # which depend on limits
     return Arguments(values, (nodes_name, jobs_name), options.merge, same_at_full_demand=same)
 
 

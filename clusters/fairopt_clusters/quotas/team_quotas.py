@@ -201,7 +201,7 @@ class Quotas:
     >>> quotas
     <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
     >>> print(quotas.text("slurm").splitlines()[-1])
-    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=21,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
+    sacctmgr -i modify account where name=nlp set Fairshare=1
     """
 
     rows: tuple[Quota, ...]

@@ -2,7 +2,8 @@
 
 * `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
 * `program_rows`: capacities and linear constraints as rows, by block and name.
-* `equilibration`: units of unknowns, rows and cones, for what users write.
+* `equilibration`: units of unknowns, rows and cones, for what users write. `recentring`: of parts of curved cones, at a
+  rough answer.
 * `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
 * `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from fairopt.runtime.lazy import cp, optimize
 from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, posed, whole
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
+from fairopt.solve.form.recentring import Recentred, error_of
 
 log = logging.getLogger("fairopt")
 
@@ -283,26 +284,39 @@ def _solve_data(
 ) -> str:
     """Solve a compiled problem, in equilibrated units if it is a further try of CLARABEL or ECOS; the status.
 
-    With a time ``until`` which it may run, in a subprocess.
+    Where CLARABEL is rough in these, its cones are moved to their slack there, and it solves once more. With a time
+    ``until`` which it may run, in a subprocess.
     """
     data = compiled.data
     _require_range(solver, data)
-    equilibrated = None
-    if again and solver in EQUILIBRATED and Equilibrated.takes(data):
-        equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
-    given = data if equilibrated is None else equilibrated.data
-    if equilibrated is not None and solver == "CLARABEL":  # tolerances of the objective as given, as far as digits go
-        per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
-        names = ("tol_gap_abs", "tol_gap_rel")
-        settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
     solve = compiled.solve if until is None else partial(solve_elsewhere, solver, until)
-    raw = solve(given, verbose, settings)
-    if equilibrated is not None:
-        raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
+    if not (again and solver in EQUILIBRATED and Equilibrated.takes(data)):
+        raw = solve(data, verbose, settings)
+    elif solver == "ECOS":
+        equilibrated = Equilibrated.of_ecos(data)
+        raw = equilibrated.natural_of_ecos(solve(equilibrated.data, verbose, settings))
+    else:
+        raw = _equilibrated(data, solve, verbose, settings)
+        left_of_time = settings.get("time_limit", np.inf) - raw.solve_time
+        if Recentred.helps(data, raw) and left_of_time > 0:
+            limit = {"time_limit": left_of_time} if "time_limit" in settings else {}
+            moved = Recentred(data, raw.x)
+            closer = moved.natural(_equilibrated(moved.data, solve, verbose, settings | limit))
+            raw = closer if error_of(data, closer) < error_of(data, raw) else raw
     if left is not None:
         left.keep(solver, compiled, raw)
     _raise_interrupt(solver, raw)
     return compiled.unpack(raw)
+
+
+def _equilibrated(data: dict[str, Any], solve: Callable[..., Any], verbose: bool, settings: dict[str, Any]) -> Any:
+    """CLARABEL's solution, found in equilibrated units."""
+    equilibrated = Equilibrated(data)
+    # tolerances of the objective as given, as far as digits go
+    per_unit = min(equilibrated.of_costs * equilibrated.of_right, 1.0)
+    names = ("tol_gap_abs", "tol_gap_rel")
+    settings = settings | {name: max(settings[name] * per_unit, min(settings[name], 1e-12)) for name in names}
+    return equilibrated.natural(solve(equilibrated.data, verbose, settings))
 
 
 def _require_range(solver: str, data: Mapping[str, Any]) -> None:

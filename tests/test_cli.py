@@ -500,7 +500,7 @@ def test_ctrl_c_while_reading_ends_with_one_line_and_130(run: Any, monkeypatch: 
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairopt.datasets.read", interrupted)
+    monkeypatch.setattr("fairopt.datasets.read_and_compare", interrupted)
     result = run("solve", "cluster")
     assert result.exit_code == 130
     assert one_line(result) == "stopped by Ctrl-C"

@@ -211,6 +211,17 @@ def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
     assert refused({**document, "nodes": servers[:3]}, "--caps", target="slurm")[0] == 0  # which has no place anyway
 
 
+def test_a_job_in_a_text_of_slurm_is_refused_as_that_in_json(tmp_path):
+    servers = [{"name": f"n{k}", "cpus": 64, "real_memory": 262144, "gres": "gpu:8"} for k in range(4)]
+    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": servers}))
+    many, titles = "y|PENDING|1|8|8G|gres/gpu:1\n", "JOBID|ACCOUNT|STATE|NODES|CPUS|MIN_MEMORY|TRES_PER_NODE\n"
+    (tmp_path / "squeue.txt").write_text(f"{titles}7|x|PENDING|4|32|8G|gres/gpu:8\n8_[1-32]|{many}")
+    (gang,) = read_gangs(tmp_path)
+    assert (gang.name, gang.queue, gang.uses) == ("7", "x", {"cpu": 32, "memory": 32, "gpu": 32})
+    found = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm", "--caps"])
+    assert found.exit_code == 5 and "7 of x asks for 32" in found.stderr
+
+
 def test_fewer_pods_that_will_do_are_what_starts_together():
     one = workload("x", "elastic", (4, 8, {}))
     one["spec"]["podSets"][0]["minCount"] = 1

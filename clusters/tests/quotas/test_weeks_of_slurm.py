@@ -164,9 +164,19 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
     for wrong, message in (
         ("ml,mem,,2", "line 6, column 'resource': 'memory' of 'ml' is there twice"),
         ("ml,cpu,,", "line 6, column 'account': 'ml' has neither promised nor limit of 'cpu'"),
+        ("ml,cpu,9,5", "line 6, column 'promised': 'ml' is promised more of 'cpu' than its limit"),
     ):
         with pytest.raises(InvalidInstance, match=message):
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
+
+
+def test_without_a_tree_contracts_count_in_fairshares_alone_which_a_note_says(tmp_path):
+    saved(tmp_path, Database(FLAT), "as_json", {"a": 9, "b": 9}, ["a,cpu,90,"])
+    (tmp_path / "associations.json").unlink()
+    cluster = fo.read(tmp_path)
+    assert not cluster.team_guarantees and any("does not count in the answer, which has" in one for one in cluster.notes)
+    found = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm"])
+    assert "name=a set Fairshare=9\n" in found.stdout and "name=b set Fairshare=1\n" in found.stdout  # 90 of 100
 
 
 def test_promises_of_more_than_there_is_are_kept_in_proportion_and_nobody_is_shut_out(tmp_path):

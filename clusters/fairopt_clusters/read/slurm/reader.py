@@ -135,7 +135,7 @@ def _arguments(
     weights: dict[str, float] = {}
     idle: list[str] = []
     if contracts is not None and associations is None:
-        notes.say(f"{contracts} does not count in the answer, which has no tree of accounts; fairshares keep its promises")
+        notes.say(f"without a tree of accounts {contracts} does not count in answers; fairshares keep its promises")
     titles = user_names(*associations) if associations is not None and users == "user" else {}
     if associations is not None and (titles or users != "user"):
         known = {one.account for one in associations_in(*associations)}

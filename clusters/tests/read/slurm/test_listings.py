@@ -133,9 +133,9 @@ def test_associations_of_sacctmgr_are_a_tree_with_shares_and_limits(accounts, tm
     [
         ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 p n u PD 0 1 (P)\n", None, "has no column CPUS"),
         (SQUEUE.replace("|4G|", "|much|"), None, "squeue.txt, line 2: give a number for"),
-        (SQUEUE.replace("|1:00:00|", "|soon|"), None, 
+        (SQUEUE.replace("|1:00:00|", "|soon|"), None,
          'squeue.txt, line 2: the time limit is "soon": give a time such as 14-0'),
-        ("JobId=7 JobName=x Account=vip JobState=PENDING NumCPUs=4\n", None, "line 1: a job on one line, where names may"),
+        ("JobId=7 JobName=x Account=vip JobState=PENDING NumCPUs=4\n", None, "line 1: a job on one line, where names"),
         (SQUEUE, ASSOC.replace("|ParentName|", "|Parent|"), "does not say which accounts are above others"),
         (SQUEUE, ASSOC.replace("|Share|", "|Weight|"), "has no column Share; give sacctmgr -P show assoc"),
         (SQUEUE, ASSOC.replace("|3|", "|many|"), "associations.txt, line 3: give a whole number"),

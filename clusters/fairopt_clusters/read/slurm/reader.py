@@ -147,7 +147,11 @@ def _arguments(
             if one.is_account
             for limit in one.limits_not_in(listed_in)
         ]
-        notes.add("{limit} (GrpTRES) that {is} not in {file} {is} of a moment: not counted", *of_moment, file=CONTRACTS)
+        notes.add(
+            "{limit} (GrpTRES) that {is} not in {file} {is} of a moment: not counted in what is fair",
+            *of_moment,
+            file=CONTRACTS,
+        )
         if titles:
             owned = [(titles.get((job.account, owner), owner), name, job, count) for owner, name, job, count in owned]
         without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}

@@ -98,7 +98,9 @@ def test_limits_of_accounts_count_unless_contracts_are_listed_and_fairshares_of_
     (tmp_path / "contracts.csv").write_text("account,resource,promised,limit\nmed,cpu,4,12\n")
     made = fo.read(tmp_path)
     assert [(one.resource, one.amount) for one in made.limits] == [("cpu", 12.0)] and made.guarantees.tolist() == [0, 1]
-    assert said(made, "1 limit (GrpTRES) that is not in contracts.csv is of a moment: not counted (bio: cpu)")
+    assert said(
+        made, "1 limit (GrpTRES) that is not in contracts.csv is of a moment: not counted in what is fair (bio: cpu)"
+    )
     (tmp_path / "contracts.csv").write_text("account,resource,limit\nmad,gpu,1\n")
     with pytest.raises(InvalidInstance, match="line 2, column 'account': there is no account 'mad'; did you mean"):
         fo.read(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,7 +219,7 @@ def _most(gain: Float, rows: Float, right: Float, bounds: Float) -> float:
     """The most of a sum, of amounts from 0 to ``bounds`` within some rows."""
     from scipy.optimize import linprog
 
-    solution = linprog(-gain, rows, right, bounds=np.column_stack([np.zeros(len(bounds)), bounds]), method="highs")
+    solution: Any = linprog(-gain, rows, right, bounds=[(0, most) for most in bounds.tolist()], method="highs")
     return float(-solution.fun)  # 0 is within all rows, and what is there bounds the sum
 
 

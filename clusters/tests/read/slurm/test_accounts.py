@@ -144,6 +144,23 @@ def test_wrong_associations_are_refused(tree, message):
         read_slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tree)
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("sshare.txt", "Account|User|RawShares|RawUsage\nroot|||5\n bio||1|some\n", "sshare.txt: line 3.usage is"),
+        (
+            "sshare.json",
+            '{"shares": [{"name": "root"}, {"name": "bio", "shares": 1, "usage": "some"}]}',
+            r"sshare.json: shares\[1\].usage is",
+        ),
+    ],
+)
+def test_wrong_usage_is_named_with_its_place_in_the_file(file, text, place, tmp_path):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InvalidInstance, match=place):
+        read_slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tmp_path / file)
+
+
 # -- types of GPUs --------------------------------------------------------------------------------------------
 
 

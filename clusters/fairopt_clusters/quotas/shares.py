@@ -69,7 +69,7 @@ class Shares(Amounts):
         notes += [f"promised of what no server has, which does not count: {first_of(unknown)}"] * bool(unknown)
         promised = [name for name in shares if self._own_floor(name)]
         if promised:
-            said = first_of(f"{name} {float(self._own_floor(name)):.3g}" for name in promised)
+            said = first_of(f"{name} {100 * float(self._own_floor(name)):.3g}%" for name in promised)
             notes.append(f"promised, as the largest part of a resource of the cluster: {said}")
         if (sums := sum(map(self._floor, self._children.get("", ())), Fraction(0))) > 1:
             notes.append(f"promises add up to {float(sums):.0%} of the cluster, and are kept in proportion")

@@ -350,3 +350,13 @@ def test_a_limit_idles_what_the_same_tasks_would_use_of_other_resources():
     assert idled(teams, {}) == [] and idled(teams, {("a", "resource1"): 6.0, ("b", "resource3"): 2.0}) == []
     assert idled(teams, {("a", "resource1"): 2.0}) == ["4 of 8 resource1", "4 of 16 resource2"]
     assert idled(teams, {("b", "resource3"): 0.0}) == ["2 of 4 resource3"]
+
+
+def test_types_of_gpus_that_nobody_uses_are_left_over_and_in_no_limit():
+    nodes = [{"name": f"n{k}", "cpus": 8, "real_memory": 8192, "gres": f"gpu:{of}:4"} for k, of in enumerate("ab")]
+    job = {"account": "x", "job_state": ["RUNNING"], "nodes": "n0", "tres_req_str": "cpu=2,mem=1G,node=1,gres/gpu=3"}
+    cluster = fc.read_slurm({"nodes": nodes}, {"jobs": [job]})
+    made = caps(fo.DRF().allocate(cluster), "slurm")
+    assert [(row.flavor, row.amount) for row in made.rows if row.resource == "gpu"] == [("", 4), ("a", 4), ("b", 0)]
+    (left,) = [note for note in made.notes if note.startswith("left over, and added")]
+    assert left.endswith(": 14 of 16 cpu, 15 of 16 GiB memory, 1 of 8 gpu") and "in no quota: 4 of 8 gpu" in made.notes

@@ -177,6 +177,9 @@ def test_without_a_tree_contracts_count_in_fairshares_alone_which_a_note_says(tm
     assert not cluster.team_guarantees and "does not count in answers; fairshares keep" in str(cluster.notes)
     found = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm"])
     assert "name=a set Fairshare=9\n" in found.stdout and "name=b set Fairshare=1\n" in found.stdout  # 90 of 100
+    assert "promised, as the largest part of a resource of the cluster: a 90%" in found.stdout
+    shown = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm", "--diff"]).stdout
+    assert "Fairshares\n" in shown and "Quotas of" not in shown
 
 
 def test_promises_of_more_than_there_is_are_kept_in_proportion_and_nobody_is_shut_out(tmp_path):

@@ -170,6 +170,13 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
 
 
+def test_a_promise_to_an_account_that_competes_as_its_parent_is_said_to_be_the_parents(tmp_path):
+    tree = {"science": ("root", 1, {}), "eng": ("root", 1, {}), "physics": ("science", 0x7FFFFFFF, {})}
+    made = written(tmp_path, Database(tree), "as_json", {"physics": 9, "eng": 9}, ["physics,cpu,80,"])
+    assert made.changed == ("Fairshare of science 4 in place of 1",)
+    assert any(one.startswith("promised without a fairshare") and one.endswith(": physics") for one in made.notes)
+
+
 def test_without_a_tree_contracts_count_in_fairshares_alone_which_a_note_says(tmp_path):
     saved(tmp_path, Database(FLAT), "as_json", {"a": 9, "b": 9}, ["a,cpu,90,"])
     (tmp_path / "associations.json").unlink()

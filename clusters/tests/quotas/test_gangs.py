@@ -189,6 +189,20 @@ def test_quotas_that_would_stop_what_could_start_are_refused_with_a_code_of_thei
     assert code == 0 and "borrowingLimit" in file.read_text()
 
 
+def test_a_head_and_a_worker_are_a_gang_too():
+    """Each set has one pod, as of a RayJob: with 4 of 8 GPUs for each queue neither of two pairs of 5 could start."""
+    pair = [(1, 4, {}), (1, 1, {})]
+    document = cluster(workload("x", "px", *pair), workload("y", "py", *pair), nodes=1)
+    (gang, other) = gangs_in(document)
+    assert (gang.uses, other.name) == ({"cpu": 5, GPU: 5}, "y/py")
+    code, _, err = refused(document, "--caps")
+    assert code == 5 and f"asks for 5 {GPU}" in err
+    alone = cluster(workload("x", "huge", (1, 8, {}), (1, 8, {})), nodes=1)
+    assert f"too large with or without this: x/huge of x asks for 16 {GPU}" in " ".join(
+        refused(alone, "--caps")[2].split()
+    )
+
+
 def test_what_could_not_start_before_either_is_a_note_and_stops_nobody():
     """A gang of 72 GPUs in a cohort of 64, or one whose pods have no flavor."""
     pinned = {"nodeSelector": {"kind": "z"}}

@@ -71,6 +71,9 @@ class Shares(Amounts):
         if promised:
             said = first_of(f"{name} {100 * float(self._own_floor(name)):.3g}%" for name in promised)
             notes.append(f"promised, as the largest part of a resource of the cluster: {said}")
+        if short := [name for name in promised if parts[name] < self._own_floor(name)]:
+            said = first_of(f"{name} {100 * float(parts[name]):.3g}%" for name in short)
+            notes.append(f"owed less than promised, as others keep a share: {said}")
         if (sums := sum(map(self._floor, self._children.get("", ())), Fraction(0))) > 1:
             notes.append(f"promises add up to {float(sums):.0%} of the cluster, and are kept in proportion")
         leaves = [f"{name} {float(parts[name]):.1%}" for name in shares if name not in self._children]

@@ -170,6 +170,15 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
 
 
+def test_a_promise_that_takes_all_of_the_parent_is_missed_by_what_siblings_keep_which_is_said(tmp_path):
+    """Of 60% for science, all promised to physics, bio keeps a hundredth."""
+    made = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, ["physics,cpu,60,"])
+    assert made.changed == ("Fairshare of science 75 in place of 50", "Fairshare of physics 100 in place of 1")
+    assert "owed less than promised, as others keep a share: physics 59.4%" in made.notes
+    kept = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, ["physics,cpu,40,"])
+    assert not any("owed less" in note for note in kept.notes)
+
+
 def test_a_promise_to_an_account_that_competes_as_its_parent_is_said_to_be_the_parents(tmp_path):
     tree = {"science": ("root", 1, {}), "eng": ("root", 1, {}), "physics": ("science", 0x7FFFFFFF, {})}
     made = written(tmp_path, Database(tree), "as_json", {"physics": 9, "eng": 9}, ["physics,cpu,80,"])

@@ -284,6 +284,8 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], messa
 def test_a_table_needs_servers(run: Any) -> None:
     done = run("jobs.csv", servers=False)
     assert done.exit_code == 2 and "jobs.csv has no servers; give --servers INPUT" in done.stderr
+    gone = run("gone.csv", servers=False)
+    assert gone.exit_code == 2 and "gone.csv cannot be read (No such file or directory)" in gone.stderr
 
 
 def test_a_folder_of_servers_is_enough(run: Any, tmp_path: Path) -> None:

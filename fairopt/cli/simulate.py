@@ -25,7 +25,7 @@ from fairopt.instance import Instance
 from fairopt.io.files import reader_of_folder
 from fairopt.io.quantities import capacity_of
 from fairopt.io.readers import readers_of_jobs
-from fairopt.io.text_files import read_text
+from fairopt.io.text_files import check_file, read_text
 from fairopt.online import (
     BackfillScheduler,
     HierarchicalScheduler,
@@ -251,6 +251,7 @@ def replay_jobs(
         files.check_output(one, (".csv", ".json"), *inputs)
     folder = Path(jobs).is_dir()  # which has servers too
     if servers is None and capacity is None and not has_servers(Path(jobs)):
+        check_file(jobs, "expected jobs")
         fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
         raise InvalidInstance(f"{jobs} has no servers; {fix}")
     if capacity is not None and (servers is not None or folder):

@@ -105,8 +105,8 @@ nothing is written, and the exit code is 5; --anyway writes it.
 
 --diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is \
 4 if a quota or a setting changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json \
-(kubectl get resourcequotas -A -o json) or associations.json (sacctmgr show associations --json) in its folder, or \
-from --present.
+(kubectl get resourcequotas -A -o json) or accounts of Slurm (associations.json, cluster.cfg or sshare.txt) in \
+its folder, or from --present.
 
 Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
 

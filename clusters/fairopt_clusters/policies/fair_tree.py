@@ -52,11 +52,13 @@ class Billed(Share):
 
     def per_task(self, instance: Instance) -> Float:
         """What a task is billed, as a part of what all servers would be."""
-        if not any(self.weights.get(name) for name in instance.resources):
-            known = ", ".join(instance.resources)
-            raise InvalidBlock(f"Billed: no weight of {', '.join(self.weights)} is of a resource here; known: {known}")
         costs = np.array([self.weights.get(name, 0.0) for name in instance.resources])
         billed, there = instance.demands * costs, instance.total_capacities * costs
+        if not there.any():
+            known = ", ".join(
+                name for name, amount in zip(instance.resources, instance.total_capacities, strict=True) if amount
+            )
+            raise InvalidBlock(f"Billed: the weights {dict(self.weights)} bill nothing that the servers have: {known}")
         made: Float = billed.max(axis=-1) / there.max() if self.largest else billed.sum(axis=-1) / there.sum()
         return made
 
@@ -112,6 +114,10 @@ class FairTree(NotOfBlocks):
     def __post_init__(self) -> None:
         if isinstance(self.billing, Mapping):
             object.__setattr__(self, "billing", Billed(self.billing, self.largest).weights)
+        elif self.largest:
+            raise InvalidBlock(
+                "FairTree: largest=True is for weights by resource; give these as billing, or 'max' alone"
+            )
         elif self.billing is not None and not (isinstance(self.billing, str) and self.billing):
             fix = "give the name of a resource, 'max', or weights by resource"
             raise InvalidBlock(f"FairTree: billing is {self.billing!r}; {fix}")

@@ -124,9 +124,9 @@ class Bounding(Amounts):
         teams, written = self.teams, {(row.team, row.resource) for row in rows}
         left, without, none_left = list[str](), dict[str, list[str]](), dict[str, list[str]]()
         for one in self.resources:
-            total, used = float(one.of(teams.servers.total_capacities)), float(one.of(self._in_all).sum())
-            if used > 0 and total - used >= step_of(one.name, one.unit):
-                left.append(of_all(total - used, total, one.name, one.unit))
+            total, spare = float(one.of(teams.servers.total_capacities)), self._spread_of(one)
+            if spare >= step_of(one.name, one.unit):
+                left.append(of_all(spare, total, one.name, one.unit))
             for t, team in enumerate(teams.names):
                 if (team, one.name) not in written and team not in self._of_servers:
                     of_kind = none_left if self._written(t, one) else without
@@ -139,6 +139,14 @@ class Bounding(Amounts):
             if of:
                 notes.append(f"{what}: {'; '.join(f'{name} of {first_of(names)}' for name, names in of.items())}")
         return notes
+
+    def _spread_of(self, one: Counted) -> float:
+        """What is left over of a resource that somebody uses, or of types of GPUs where quotas are by type."""
+        if one.gpus is not None and one.gpus.types and not self.types_unknown:
+            used, _ = one.gpus.used(self._used())
+            return sum(one.gpus.total(kind) - float(of.sum()) for kind, of in used.items() if of.any())
+        total, in_use = float(one.of(self.teams.servers.total_capacities)), float(one.of(self._in_all).sum())
+        return total - in_use if in_use > 0 else 0.0
 
     def _staying(self, rows: Sequence[Quota]) -> list[str]:
         """Notes on the present limits that stay; none if these are not known, which the text says."""

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairopt.io import Notes
+from fairopt_clusters.quotas.present import file_in
 from fairopt_clusters.read.documents import documents_of
+from fairopt_clusters.read.kinds import TEXTS_OF_JOBS
 from fairopt_clusters.read.queues.tree import Workload
 from fairopt_clusters.schedulers.cohorts import resource_of
 from fairopt_clusters.schedulers.start import least_of, least_use
 
+_JOBS = "expected the output of squeue --json"
 _SEVERAL = re.compile(r"\bnode=(?!1\b)")  # of a request of Slurm
 
 
@@ -20,7 +23,11 @@ def read_gangs(source: Any, users: str | None = None, waits: Sequence[Workload] 
 
     Those of Kueue are among what ``waits`` in its queues. Each has what it needs at the least, by resource.
     """
-    documents = documents_of(source, ("jobs.json",), "expected the output of squeue --json")
+    documents = documents_of(source, ("jobs.json",), _JOBS)
+    if (file := file_in(source, TEXTS_OF_JOBS)) is not None:
+        from fairopt_clusters.read.slurm.texts import slurm_document  # as in `_of_slurm`
+
+        documents.append(slurm_document(file, "jobs", _JOBS))
     jobs = [(document, name) for document, name in documents if isinstance(document.get("jobs"), list)]
     out = [*_of_kueue(waits, users == "namespace")] if users in (None, "queue", "namespace") else []
     for document, name in jobs:

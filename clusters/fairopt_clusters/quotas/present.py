@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,12 @@ def _folder(source: Any) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
+def file_in(source: Any, names: Iterable[str]) -> Path | None:
+    """The first of some files that the folder of an input has; None without one, and for other inputs."""
+    folder = _folder(source)
+    return None if folder is None else next((folder / one for one in names if (folder / one).exists()), None)
+
+
 def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[Mapping[str, Any]] | None:
     """The ResourceQuotas as given in an input of `fairopt.read`, or in a file of them; None if it has none."""
     if source is None:
@@ -102,9 +108,7 @@ def accounts_of(source: Any, present: Any = None) -> AccountsNow:
 
 def _accounts_in(source: Any) -> AccountsNow:
     """What a folder, a file or a document says of accounts."""
-    folder, now = _folder(source), AccountsNow()
-    if folder is not None and (file := next((folder / one for one in ACCOUNTS if (folder / one).exists()), None)):
-        source = file
+    source, now = file_in(source, ACCOUNTS) or source, AccountsNow()
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in (".sh", *_TEXTS):
         return _of_text(os.fspath(source))
     for document, name in documents_of(source, [], EXPECTED):
@@ -119,7 +123,7 @@ def _there(folder: Path) -> dict[str, float]:
     from fairopt_clusters.read.slurm.texts import slurm_document
 
     total = Counter[str]()
-    file = next((folder / name for name in NODES_OF_SLURM if (folder / name).exists()), None)
+    file = file_in(folder, NODES_OF_SLURM)
     for entry in slurm_document(file, "nodes", EXPECTED)[0]["nodes"] if file is not None else ():
         server = SlurmServer.model_validate(entry)
         total.update({name: float(amount) for name, amount in server.plain.items()} | amounts_of(server.gres))

@@ -69,14 +69,22 @@ class Shares(Amounts):
         notes += [f"promised of what no server has, which does not count: {first_of(unknown)}"] * bool(unknown)
         promised = [name for name in shares if self._own_floor(name)]
         if promised:
-            said = first_of(f"{name} {float(self._own_floor(name)):.3g}" for name in promised)
+            said = first_of(f"{name} {100 * float(self._own_floor(name)):.3g}%" for name in promised)
             notes.append(f"promised, as the largest part of a resource of the cluster: {said}")
+        if short := [name for name in promised if parts[name] < self._own_floor(name)]:
+            said = first_of(f"{name} {100 * float(parts[name]):.3g}%" for name in short)
+            notes.append(f"owed less than promised, as others keep a share: {said}")
         if (sums := sum(map(self._floor, self._children.get("", ())), Fraction(0))) > 1:
             notes.append(f"promises add up to {float(sums):.0%} of the cluster, and are kept in proportion")
         leaves = [f"{name} {float(parts[name]):.1%}" for name in shares if name not in self._children]
         notes += [f"owed of the cluster: {first_of(leaves)}"] * bool(leaves)
         if kept := [name for name, share in now.items() if share is None]:
             notes.append(f"with the fairshare of the parent, which stays: {first_of(kept)}")
+        if among := [name for name in kept if self._own_floor(name)]:
+            what = (
+                "promised without a fairshare of their own, so that the parent is owed it and others in it may use it"
+            )
+            notes.append(f"{what}: {first_of(among)}")
         notes.append("Slurm steers billed usage to these parts, as past usage decays; a fairshare stops nobody")
         return rows, notes
 

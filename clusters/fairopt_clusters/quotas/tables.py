@@ -11,6 +11,7 @@ import numpy as np
 from fairopt.io import counted
 from fairopt.report import Column, Table, numbers
 from fairopt.runtime import shortened
+from fairopt_clusters.quotas.accounts import FAIRSHARE
 from fairopt_clusters.quotas.quota import Quota
 from fairopt_clusters.quotas.team_quotas import Change, Expected, QuotaChanges, Quotas
 from fairopt_clusters.quotas.trial import Trial
@@ -38,8 +39,13 @@ def quotas_tables(quotas: Quotas) -> list[Table]:
         if len(flavors) > 1 and "" not in flavors:
             totals = [sum(amounts.get((team, flavor), 0.0) for flavor in flavors) for team in teams]
             columns.append(Column("in all", numbers(totals)))
-        out.append(Table(f"Quotas of {title}", Column(quotas.by, shortened(teams), right=False), [columns]))
+        out.append(Table(_titled(title), Column(quotas.by, shortened(teams), right=False), [columns]))
     return out
+
+
+def _titled(title: str) -> str:
+    """The title of a table of quotas."""
+    return "Fairshares" if title == FAIRSHARE else f"Quotas of {title}"
 
 
 def _by_resource(rows: Sequence[_Row]) -> list[tuple[str, list[_Row]]]:
@@ -73,7 +79,7 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
         if any(row.flavor for row in rows):
             columns.insert(0, Column("servers", [row.flavor or "all" for row in rows], right=False))
         teams = Column(by, shortened([row.team for row in rows]), right=False)
-        out.append(Table(f"Quotas of {title}", teams, [columns]))
+        out.append(Table(_titled(title), teams, [columns]))
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,11 @@ from fairopt.instance import Labelling
 from fairopt.runtime import Float
 from fairopt_clusters.quotas.gpu_types import GpuTypes, gpu_types
 from fairopt_clusters.quotas.quota import Quota, is_cpu, is_memory
-from fairopt_clusters.quotas.team_quotas import ABOVE, described
+from fairopt_clusters.quotas.team_quotas import described
 from fairopt_clusters.quotas.whole_tasks import WholeAnswer
+
+_SOLVED = 1e-6  # of all that there is: nearer the two programs of `idled`, solved to 1e-7, do not differ
+_NONE = 1e-300  # in place of a capacity of 0, so that no task that needs some fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +192,35 @@ def of_all(amount: float, total: float, resource: str, unit: str, flavor: str = 
 def idled(teams: Teams, most: Mapping[tuple[str, str], float]) -> list[str]:
     """What tasks that wait could use of what limits leave idle now, by resource, in words.
 
-    ``most`` are the limits by team and resource; what has none is as it is asked for.
+    ``most`` are the limits by team and resource. Of each resource it is the most that tasks could use together without
+    these limits, less the most with them. Tasks use all that they need: memory that waits for GPUs idles by no limit.
     """
-    out, there = list[str](), teams.servers.total_capacities
-    for i in np.flatnonzero((teams.asked > 0).any(axis=0)).tolist():
-        name, asked = teams.servers.resources[i], teams.asked[:, i].tolist()
-        allowed = [min(one, most.get((team, name), one)) for team, one in zip(teams.names, asked, strict=True)]
-        idle = min(sum(asked), float(there[i])) - min(sum(allowed), float(there[i]))
-        if idle > (ABOVE - 1) * float(there[i]):
-            out.append(of_all(idle, float(there[i]), name, teams.unit[name]))
+    servers, out = teams.servers, list[str]()
+    there, rows = servers.total_capacities, np.concatenate([*teams.members, np.empty(0, dtype=np.intp)])
+    parts = servers.per_server_demands.max(axis=1)[rows] / np.maximum(there, _NONE)  # of all, by task
+    largest = parts.max(axis=1, initial=0.0)
+    can = (largest > 0) & (largest <= 1) & (servers.task_limits[rows] > 0)
+    of_team = np.repeat(np.arange(len(teams.members)), [len(one) for one in teams.members])[can]
+    units, bounds = parts[can] / largest[can, None], servers.task_limits[rows][can] * largest[can]  # dominant shares
+    team, resource = ({name: k for k, name in enumerate(names)} for names in (teams.names, servers.resources))
+    limits = [(team[t], resource[r], amount) for (t, r), amount in most.items() if t in team and r in resource]
+    limited = np.vstack([units.T, *(np.where(of_team == t, units[:, i], 0.0) for t, i, _ in limits)])
+    right = np.concatenate([np.ones(len(there)), [amount / max(there[i], _NONE) for _, i, amount in limits]])
+    for i in np.flatnonzero((units > 0).any(axis=0)).tolist():
+        free = _most(units[:, i], units.T, right[: len(there)], bounds)
+        idle = free - _most(units[:, i], limited, right, bounds)
+        if idle > _SOLVED:
+            name, total = servers.resources[i], float(there[i])
+            out.append(of_all(idle * total, total, name, teams.unit[name]))
     return out
+
+
+def _most(gain: Float, rows: Float, right: Float, bounds: Float) -> float:
+    """The most of a sum, of amounts from 0 to ``bounds`` within some rows."""
+    from scipy.optimize import linprog
+
+    solution: Any = linprog(-gain, rows, right, bounds=[(0, most) for most in bounds.tolist()], method="highs")
+    return float(-solution.fun)  # 0 is within all rows, and what is there bounds the sum
 
 
 def limits_in_all(rows: Sequence[Quota]) -> dict[tuple[str, str], float]:

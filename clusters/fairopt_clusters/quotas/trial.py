@@ -103,7 +103,7 @@ def tried(
     timed = _of_table(work, place, servers, notes) if place.suffix.lower() == ".csv" else _of_folder(work, place, notes)
     timed = [one for one in timed if one.workload.queue in tree.by_name]
     if not timed:
-        raise InvalidInstance(f"{place} has no workloads of these queues; give snapshots of past weeks, or a table")
+        raise notes.nothing_left(f"{place} has no workloads of these queues; give snapshots of past weeks, or a table")
     first = min(one.arrives for one in timed)
     until = max(one.arrives + one.lasts for one in timed)
     owed = entitlements(after)

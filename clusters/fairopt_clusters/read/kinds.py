@@ -163,6 +163,7 @@ _SNAPSHOTS = Reader(
     shown="a .zip file",
 )
 NODES_OF_SLURM = (*_document("nodes"), "nodes.txt", "slurm.conf")
+TEXTS_OF_JOBS = ("jobs.txt", "squeue.txt")
 ACCOUNTS = (
     *_document("associations"),
     *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
@@ -173,7 +174,7 @@ _SLURM = Reader(
     "Slurm",
     f"{_READ}.slurm.reader:arguments_of_slurm",
     _OF_SLURM_OPTIONS,
-    files=(NODES_OF_SLURM, (*_document("jobs"), "jobs.txt", "squeue.txt")),
+    files=(NODES_OF_SLURM, (*_document("jobs"), *TEXTS_OF_JOBS)),
     further=(ACCOUNTS, ("slurm.conf",), ("qos.txt",), (CONTRACTS,), ("gres.conf",)),
     rules=f"{_READ}.slurm.rules:rules_of_slurm",
     instead=("capacity",),
@@ -214,7 +215,7 @@ _SWF = Reader(
     "the Standard Workload Format",
     f"{_READ}.swf:read_swf_servers",
     path=f"{_READ}.swf:is_swf",
-    shown="a .swf file",
+    shown="a .swf or .swf.gz file",
 )
 _OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
 _TABLES = Reader(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +41,16 @@ def is_swf(path: Path, kinds: Sequence[str]) -> bool:
 
 
 def read_swf_servers(path: Path) -> Arguments:
-    """One server with all processors of the header, or as many as the largest job asks for."""
-    header, rows = _lines(path)
-    given = header.get("MaxProcs") or header.get("MaxNodes") or ""
-    most = int(given) if re.fullmatch(r"[1-9]\d*", given) else int(_processors(_numbers(path, rows)).max(initial=1))
-    source = "of the header" if given else "that the largest job asks for"
+    """One server with all processors of the header, or as many as the largest job that ran asks for."""
+    header, lines = _lines(path)
+    stated = (re.match(r"[1-9]\d*", header.get(key, "")) for key in ("MaxProcs", "MaxNodes"))  # and perhaps words
+    given = next(filter(None, stated), None)
+    if given is None:
+        jobs = _numbers(path, lines)
+        most = int(_processors(jobs[jobs[:, FIELDS.index("run time")] > 0]).max(initial=1))
+    else:
+        most = int(given[0])
+    source = "that the largest job that ran asks for" if given is None else "of the header"
     notes = [f"one server with {counted(most, 'processor')}, {source}; --servers gives others"]
     values = {
         "demands": np.zeros((0, 1)),
@@ -79,9 +85,9 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
         ("{job} without a number of processors {was} left out", ~(processors > 0)),
         ("{job} without a submit time {was} left out", field["submit time"] < 0),
     ):
-        left = np.flatnonzero(kept & bad)
-        notes.add(why, *(f"{field['job number'][k]:g}" for k in left))
-        kept[left] = False
+        left = kept & bad
+        notes.add(why, *_names(field["job number"][left]))
+        kept &= ~left
     for code, what in _ENDS.items():
         notes.add(what, number=int((status[kept] == code).sum()))
     notes.add(
@@ -98,10 +104,14 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
     limits = np.where(field["requested time"] > 0, field["requested time"], math.inf)
     notes.add("{job} without a requested time {has} no planned end", number=int(np.isinf(limits).sum()))
     notes.add("{job} ran longer than requested, which counts", number=int((limits < field["run time"]).sum()))
-    teams = [f"group{n:.0f}" if n >= 0 else "no group" for n in field["group"].tolist()]
-    of_users = [f"{team}/user{n:.0f}" for team, n in zip(teams, field["user"].tolist(), strict=True)]
+    names = _names(field["job number"])
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    notes.add("{job number} {is} there several times, and each job counts", *twice)
+    teams, of_users = (
+        [f"{kind}{n:.0f}" if n >= 0 else f"no {kind}" for n in field[kind].tolist()] for kind in ("group", "user")
+    )
     jobs = JobArguments(
-        teams if users == "group" else of_users,
+        teams if users == "group" else [f"{team}/{user}" for team, user in zip(teams, of_users, strict=True)],
         in_order(os.fspath(path), amounts, servers, notes),
         field["run time"],
         field["submit time"] - field["submit time"].min(),
@@ -111,14 +121,12 @@ def read_swf_jobs(path: Path, servers: Instance, notes: Notes, users: str = "use
         [None],
         teams=list(teams),
         gangs=tasks > 1,
-        labels=[{"JobID": f"{n:.0f}"} for n in field["job number"].tolist()],
+        labels=[{"JobID": name} for name in names],
         limits=np.maximum(limits, field["run time"]),
         time_unit="s",
     )
     fits = jobs.fitting(servers)
-    notes.add(
-        "{job} larger than the servers {was} left out", *(f"{field['job number'][k]:g}" for k in np.flatnonzero(~fits))
-    )
+    notes.add("{job} larger than the servers {was} left out", *_names(field["job number"][~fits]))
     if not fits.any():
         raise notes.nothing_left(f"{path} has no job that fits on the servers")
     return jobs.part(fits)
@@ -134,6 +142,11 @@ def _memory(field: dict[str, Float], processors: Float, units: dict[str, str], n
     if unit not in _KB_IN:
         raise InvalidInstance(f"the cluster has memory in {unit!r}, which is not known; give it in GiB")
     return {"memory": known * processors * _KB_IN[unit]}
+
+
+def _names(numbers: Float) -> list[str]:
+    """Jobs in notes, and in what is written."""
+    return [f"{number:.0f}" for number in numbers.tolist()]
 
 
 def _processors(rows: Float) -> Float:

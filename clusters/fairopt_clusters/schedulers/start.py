@@ -161,7 +161,7 @@ def parts_of(one: Workload) -> tuple[Part, ...]:
 
 def least_of(one: Workload) -> int:
     """How many pods of a workload start together at least."""
-    return max((part.pods - part.spare for part in one.parts), default=1)
+    return sum(part.pods - part.spare for part in parts_of(one))
 
 
 def least_use(one: Workload) -> dict[str, float]:

@@ -22,7 +22,7 @@ from fairopt_clusters.read.queues.cohorts import Together
 from fairopt_clusters.read.queues.tree import QueueTree, Workload
 from fairopt_clusters.schedulers.base import Deployed
 from fairopt_clusters.schedulers.cohorts import exact, exactly, nodes_of
-from fairopt_clusters.schedulers.start import could_start, least_of, missing, start
+from fairopt_clusters.schedulers.start import could_start, least_of, missing, parts_of, start
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def in_whole_gangs(
     nodes, total = nodes_of(given), given.total()
     for one in work:
         uses = one.uses if not one.parts else start(nodes, one, (), lambda *_: []).uses
-        pods = max((part.pods for part in one.parts), default=1)
+        pods = sum(part.pods for part in parts_of(one))
         least = least_of(one)
         if any(uses.values()) and all(total.get(cell) for cell, amount in uses.items() if amount):
             each = tuple(sorted((cell, float(amount) / pods) for cell, amount in uses.items() if amount))

@@ -233,6 +233,9 @@ def test_limits_of_a_qos_hold_jobs_back(run: Any) -> None:
     rows = [line.split(",") for line in Path("tasks.csv").read_text().splitlines()]
     assert sorted(float(row[5]) for row in rows[1:] if row[2] == "a/ua") == [0.0, 600.0, 1200.0]
     assert [float(row[5]) for row in rows[1:] if row[2] == "b/ub"] == [0.0, 0.0]
+    Path(there, "qos.txt").write_text("Name|Priority|MaxTRESPU\ndebug|1|cpu=x\n")
+    done = run(jobs, "--servers", there, "-p", "slurm", servers=False)
+    assert done.exit_code == 2 and 'MaxTRESPU of qos=debug is "cpu=x"; give a number' in " ".join(done.stderr.split())
 
 
 SSHARE = """Account|User|RawShares|NormShares|RawUsage|NormUsage|EffectvUsage|FairShare|LevelFS

@@ -80,6 +80,10 @@ def test_billing_names_a_resource_that_users_request():
         FairTree(5)
     with pytest.raises(InvalidBlock, match="billing is ''"):
         FairTree("")
+    with pytest.raises(InvalidBlock, match="largest=True is for weights by resource"):
+        FairTree(largest=True)
+    with pytest.raises(InvalidBlock, match=r"\{'gpu': 15\} bill nothing that the servers have: cpu"):
+        FairTree({"gpu": 15}).allocate(fo.Instance([[2, 0]], [64, 0], resources=["cpu", "gpu"]))
 
 
 def test_associations_of_slurm_give_the_tree():

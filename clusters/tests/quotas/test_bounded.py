@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import yaml
 from fairopt_clusters.quotas.bounded import spread
+from fairopt_clusters.quotas.teams import Teams, idled
+from fairopt_clusters.quotas.whole_tasks import whole_answer
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -327,3 +329,34 @@ def test_a_table_keeps_what_whole_tasks_use():
     assert [row.amount for row in caps(answer).rows] == [2, 2]
     assert "requests.cpu: '8'" in caps(answer, "kubernetes").text()
     assert json.dumps(caps(answer, "slurm").text()).count("cpu=8,gres/gpu=4") == 1
+
+
+# -- what limits idle -----------------------------------------------------------------------------------------
+
+
+def test_what_waits_for_another_resource_idles_by_no_limit():
+    """All 100 GPUs are in use, so that 900 GiB idle whatever is limited."""
+    asks, more = [[1, 1], [1, 1]], {"resources": ["memory", "gpu"], "units": {"memory": "GiB"}, "weights": [1, 9]}
+    pool = fo.Instance(asks, [1000, 100], task_limits=[200, 400], teams={"team": ["a", "b"]}, **more)
+    made = caps(fo.DRF().allocate(pool), "slurm")
+    assert made.notes[0] == "these limits idle nothing now that could be used"
+
+
+def test_a_limit_idles_what_the_same_tasks_would_use_of_other_resources():
+    tasks = fo.Instance([[1, 1, 0], [0, 0, 2]], [8, 16, 4], task_limits=[6, 1], teams={"team": ["a", "b"]})
+    labelling = tasks.teams.labelling("team")
+    whole = whole_answer(fo.DRF().allocate(tasks), labelling, False, None)
+    teams = Teams(whole, "team", labelling, ("a", "b"), tasks.resources)
+    assert idled(teams, {}) == [] and idled(teams, {("a", "resource1"): 6.0, ("b", "resource3"): 2.0}) == []
+    assert idled(teams, {("a", "resource1"): 2.0}) == ["4 of 8 resource1", "4 of 16 resource2"]
+    assert idled(teams, {("b", "resource3"): 0.0}) == ["2 of 4 resource3"]
+
+
+def test_types_of_gpus_that_nobody_uses_are_left_over_and_in_no_limit():
+    nodes = [{"name": f"n{k}", "cpus": 8, "real_memory": 8192, "gres": f"gpu:{of}:4"} for k, of in enumerate("ab")]
+    job = {"account": "x", "job_state": ["RUNNING"], "nodes": "n0", "tres_req_str": "cpu=2,mem=1G,node=1,gres/gpu=3"}
+    cluster = fc.read_slurm({"nodes": nodes}, {"jobs": [job]})
+    made = caps(fo.DRF().allocate(cluster), "slurm")
+    assert [(row.flavor, row.amount) for row in made.rows if row.resource == "gpu"] == [("", 4), ("a", 4), ("b", 0)]
+    (left,) = [note for note in made.notes if note.startswith("left over, and added")]
+    assert left.endswith(": 14 of 16 cpu, 15 of 16 GiB memory, 1 of 8 gpu") and "in no quota: 4 of 8 gpu" in made.notes

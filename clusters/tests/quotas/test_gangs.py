@@ -189,6 +189,20 @@ def test_quotas_that_would_stop_what_could_start_are_refused_with_a_code_of_thei
     assert code == 0 and "borrowingLimit" in file.read_text()
 
 
+def test_a_head_and_a_worker_are_a_gang_too():
+    """Each set has one pod, as of a RayJob: with 4 of 8 GPUs for each queue neither of two pairs of 5 could start."""
+    pair = [(1, 4, {}), (1, 1, {})]
+    document = cluster(workload("x", "px", *pair), workload("y", "py", *pair), nodes=1)
+    (gang, other) = gangs_in(document)
+    assert (gang.uses, other.name) == ({"cpu": 5, GPU: 5}, "y/py")
+    code, _, err = refused(document, "--caps")
+    assert code == 5 and f"asks for 5 {GPU}" in err
+    alone = cluster(workload("x", "huge", (1, 8, {}), (1, 8, {})), nodes=1)
+    assert f"too large with or without this: x/huge of x asks for 16 {GPU}" in " ".join(
+        refused(alone, "--caps")[2].split()
+    )
+
+
 def test_what_could_not_start_before_either_is_a_note_and_stops_nobody():
     """A gang of 72 GPUs in a cohort of 64, or one whose pods have no flavor."""
     pinned = {"nodeSelector": {"kind": "z"}}
@@ -209,6 +223,17 @@ def test_a_job_of_slurm_that_its_limit_would_stop_is_refused():
     assert refused(document, "--caps", "--anyway", target="slurm")[0] == 0
     assert refused(document, target="slurm")[0] == 0  # fairshares stop nobody
     assert refused({**document, "nodes": servers[:3]}, "--caps", target="slurm")[0] == 0  # which has no place anyway
+
+
+def test_a_job_in_a_text_of_slurm_is_refused_as_that_in_json(tmp_path):
+    servers = [{"name": f"n{k}", "cpus": 64, "real_memory": 262144, "gres": "gpu:8"} for k in range(4)]
+    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": servers}))
+    many, titles = "y|PENDING|1|8|8G|gres/gpu:1\n", "JOBID|ACCOUNT|STATE|NODES|CPUS|MIN_MEMORY|TRES_PER_NODE\n"
+    (tmp_path / "squeue.txt").write_text(f"{titles}7|x|PENDING|4|32|8G|gres/gpu:8\n8_[1-32]|{many}")
+    (gang,) = read_gangs(tmp_path)
+    assert (gang.name, gang.queue, gang.uses) == ("7", "x", {"cpu": 32, "memory": 32, "gpu": 32})
+    found = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm", "--caps"])
+    assert found.exit_code == 5 and "7 of x asks for 32" in found.stderr
 
 
 def test_fewer_pods_that_will_do_are_what_starts_together():

@@ -317,6 +317,9 @@ def test_snapshots_of_past_days_are_replayed(tmp_path):
     assert any("1 workload of which no end is known counts as long" in note for note in trial.notes)
     with pytest.raises(fo.errors.InvalidInstance, match=r"no folder of snapshots, and no \.csv"):
         quotas.replay(tmp_path / "now.json")
+    (tmp_path / "jobs.csv").write_text(f"user,arrival,duration,{GPU}\nz,0,10,1\n")
+    with pytest.raises(fo.errors.InvalidInstance, match=r"no workloads of these queues.*1 job of no queue.*\(z\)"):
+        quotas.replay(tmp_path / "jobs.csv")
 
 
 # -- files from the field -------------------------------------------------------------------------------------

@@ -164,9 +164,38 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
     for wrong, message in (
         ("ml,mem,,2", "line 6, column 'resource': 'memory' of 'ml' is there twice"),
         ("ml,cpu,,", "line 6, column 'account': 'ml' has neither promised nor limit of 'cpu'"),
+        ("ml,cpu,9,5", "line 6, column 'promised': 'ml' is promised more of 'cpu' than its limit"),
     ):
         with pytest.raises(InvalidInstance, match=message):
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
+
+
+def test_a_promise_that_takes_all_of_the_parent_is_missed_by_what_siblings_keep_which_is_said(tmp_path):
+    """Of 60% for science, all promised to physics, bio keeps a hundredth."""
+    made = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, ["physics,cpu,60,"])
+    assert made.changed == ("Fairshare of science 75 in place of 50", "Fairshare of physics 100 in place of 1")
+    assert "owed less than promised, as others keep a share: physics 59.4%" in made.notes
+    kept = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, ["physics,cpu,40,"])
+    assert not any("owed less" in note for note in kept.notes)
+
+
+def test_a_promise_to_an_account_that_competes_as_its_parent_is_said_to_be_the_parents(tmp_path):
+    tree = {"science": ("root", 1, {}), "eng": ("root", 1, {}), "physics": ("science", 0x7FFFFFFF, {})}
+    made = written(tmp_path, Database(tree), "as_json", {"physics": 9, "eng": 9}, ["physics,cpu,80,"])
+    assert made.changed == ("Fairshare of science 4 in place of 1",)
+    assert any(one.startswith("promised without a fairshare") and one.endswith(": physics") for one in made.notes)
+
+
+def test_without_a_tree_contracts_count_in_fairshares_alone_which_a_note_says(tmp_path):
+    saved(tmp_path, Database(FLAT), "as_json", {"a": 9, "b": 9}, ["a,cpu,90,"])
+    (tmp_path / "associations.json").unlink()
+    cluster = fo.read(tmp_path)
+    assert not cluster.team_guarantees and "does not count in answers; fairshares keep" in str(cluster.notes)
+    found = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm"])
+    assert "name=a set Fairshare=9\n" in found.stdout and "name=b set Fairshare=1\n" in found.stdout  # 90 of 100
+    assert "promised, as the largest part of a resource of the cluster: a 90%" in found.stdout
+    shown = CliRunner().invoke(app, ["quotas", str(tmp_path), "--format", "slurm", "--diff"]).stdout
+    assert "Fairshares\n" in shown and "Quotas of" not in shown
 
 
 def test_promises_of_more_than_there_is_are_kept_in_proportion_and_nobody_is_shut_out(tmp_path):

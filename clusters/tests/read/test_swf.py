@@ -83,6 +83,30 @@ def test_without_a_header_the_largest_job_fits_and_larger_servers_may_be_given(t
     )
 
 
+@pytest.mark.parametrize(
+    ("header", "most", "said"),
+    [
+        ("; MaxProcs: 64 (16 boards)\n; MaxNodes: 16\n", 64, "of the header"),
+        ("; MaxProcs: -1\n; MaxNodes: 32\n", 32, "of the header"),
+        ("; MaxProcs: unknown\n", 12, "that the largest job that ran asks for"),
+    ],
+)
+def test_processors_are_those_that_the_header_states(header, most, said, tmp_path):
+    trace_of(tmp_path, line(1, 0, 10, 12), line(2, 0, 0, 99999, status=5), header=header)
+    servers = fo.read(tmp_path / "t.swf")
+    assert servers.capacities.tolist() == [[most]]
+    assert any(f"{most} processors, {said};" in note for note in servers.notes)
+
+
+def test_jobs_have_their_whole_numbers_in_notes_and_users_that_are_unknown_are_none(tmp_path):
+    number = 1234567
+    rows = [line(number, 0, 10, 1, user=-1, group=-1), line(number, 5, 10, 1), line(number + 1, 5, 0, 1)]
+    jobs = trace_of(tmp_path, *rows)
+    assert [one.user for one in jobs] == ["no group/no user", "group1/user1"]
+    assert f"1 job that never ran was left out ({number + 1})" in jobs.notes
+    assert f"1 job number is there several times, and each job counts ({number})" in jobs.notes
+
+
 def test_a_compressed_trace_is_replayed_without_other_options(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = HEADER + "\n".join(line(k, 10 * k, 100, 32, limit=100, user=k % 2) for k in range(5))

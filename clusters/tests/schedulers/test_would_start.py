@@ -388,6 +388,14 @@ def test_gangs_run_whole_or_not_at_all() -> None:
     assert whole(*singles) == {}  # all start one by one
 
 
+def test_parts_of_a_pod_each_start_together() -> None:
+    """As a head and a worker: of 64 GPUs one of two pairs of 30 and 10 runs."""
+    pairs = [
+        Workload(of, {"gpu": 40.0}, 0, 0.0, of, (Part(({"gpu": 30.0},)), Part(({"gpu": 10.0},)))) for of in ("a", "b")
+    ]
+    assert whole(*pairs) == pytest.approx({"a": 40, "b": 0})
+
+
 def test_the_gang_that_loses_least_waits() -> None:
     """8 and 56 are fair where a owns 8 of 64 and asks for no more, and b for a gang of 64: b runs, as it loses 56."""
     queues = Queue("a", "all", guarantee={"gpu": 8.0}), Queue("b", "all", guarantee={"gpu": 56.0})

@@ -78,7 +78,8 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         what = "is missing" if entries is None else f"is {shown(entries)}"
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     for k, entry in enumerate(entries):
-        one = checked(Association, entry, name, f"associations[{k}]")
+        of_text = str(entry.get("place") or "") if isinstance(entry, Mapping) else ""
+        one = checked(Association, entry, name, of_text.removeprefix(f"{name}, ") or f"associations[{k}]")
         more = (
             {}
             if one.place

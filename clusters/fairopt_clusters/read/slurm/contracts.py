@@ -38,4 +38,6 @@ def read_contracts(path: Path, accounts: Collection[str] = ()) -> dict[str, Cont
             amounts.update({resource: float(given)} if given < math.inf else {})
         if resource not in one.promised.keys() | one.limit.keys():
             table.refuse(row, "account", f"{name!r} has neither promised nor limit of {resource!r}; give one of them")
+        if math.inf > promised[row] > limits[row]:
+            table.refuse(row, "promised", f"{name!r} is promised more of {resource!r} than its limit; correct one")
     return out

@@ -6,10 +6,11 @@ Fields are those of Slurm's manuals; a column that is needed and not there is na
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
+from fairopt.io import Notes, shown
 from fairopt_clusters.read.slurm.accounts import entry_of
 from fairopt_clusters.read.slurm.fields import amount_of, time_seconds
 
@@ -50,12 +51,22 @@ def listing_of(text: str, name: str) -> dict[str, Any] | None:
     first = text.lstrip("\n").partition("\n")[0]
     titles = [one.strip() for one in first.split("|")] if "|" in first else first.split()
     if re.match(r"JobId=\d", text.lstrip()):
-        return {"jobs": list(_records(text, name))}
+        return _once(_records(text, name))
     if "JOBID" in titles:
-        return {"jobs": list(_queue(text, name))}
+        return _once(_queue(text, name))
     if {"Account", "User"} <= {*titles} and not {"RawShares", "JobID", "JobIDRaw"} & {*titles}:
         return {"associations": list(_associations(text, name))}
     return None
+
+
+def _once(jobs: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The document of jobs, given with their JobIDs. One in several partitions may be there for each (squeue -P)."""
+    found, twice, notes = dict[str, dict[str, Any]](), dict[str, None](), Notes()
+    for number, job in jobs:
+        twice |= {number: None} if number in found else {}
+        found.setdefault(number, job)
+    notes.add("{JobID} {is} there several times, and {counts} once, as at first", *twice)
+    return {"jobs": [*found.values()], "notes": notes.sentences()}
 
 
 def _rows(text: str, name: str, command: str) -> Iterator[tuple[dict[str, str], str]]:
@@ -73,7 +84,7 @@ def _rows(text: str, name: str, command: str) -> Iterator[tuple[dict[str, str], 
         yield dict(zip(header, cells, strict=True)), place
 
 
-def _queue(text: str, name: str) -> Iterator[dict[str, Any]]:
+def _queue(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for row, place in _rows(text, name, _SQUEUE):
         for needed in (("CPUS", "TRES_PER_NODE", "TRES_PER_JOB"), ("ST", "STATE"), ("ACCOUNT", "USER")):
             if not row.keys() & {*needed}:
@@ -82,22 +93,27 @@ def _queue(text: str, name: str) -> Iterator[dict[str, Any]]:
         where = row.get("NODELIST(REASON)", "").strip()
         if where:
             of |= {"state_reason": where.strip("()")} if where.startswith("(") else {"nodes": where}
-        yield _job(of, place)
+        yield of["job_id"].strip(), _job(of, place)
 
 
-def _records(text: str, name: str) -> Iterator[dict[str, Any]]:
+def _records(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     record, start = dict[str, str](), 1
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*JobId=", line):
             if record:
-                yield _job(record, f"{name}, line {start}")
+                yield record["job_id"], _job(record, f"{name}, line {start}")
             record, start = {}, number
+            if " JobState=" in line:
+                raise InvalidInstance(
+                    f"{name}, line {number}: a job on one line, where names may hold fields; give scontrol show job "
+                    "without -o"
+                )
         found = _PAIR.findall(_FREE.sub("", line))
         record |= {_OF_SCONTROL[key]: value for key, value in found if key in _OF_SCONTROL}
         tasks = dict(found).get("ArrayTaskId")
         record |= {"array_task_string": tasks} if tasks is not None else {}
     if record:
-        yield _job(record, f"{name}, line {start}")
+        yield record["job_id"], _job(record, f"{name}, line {start}")
 
 
 def _job(given: Mapping[str, str], place: str) -> dict[str, Any]:
@@ -117,6 +133,7 @@ def _job(given: Mapping[str, str], place: str) -> dict[str, Any]:
                 of[key] = int(amount_of(key, of[key], mebibytes=True))
         limit = of.pop("time_limit", "")
         if limit not in _ENDLESS:
+            place = f"{place}: the time limit is {shown(limit)}"
             of["time_limit"] = int(time_seconds(limit) // 60)
     except InvalidInstance as error:
         raise InvalidInstance(f"{place}: {error}") from None

@@ -33,7 +33,7 @@ _RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --p
 _IN_TREE = ("account", "user")  # owners that associations name
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
-_JOBS = "expected the output of squeue --json"
+_JOBS = "expected the output of squeue --json, or a text of squeue or scontrol show job"
 _NO_SERVERS = "there are no servers; add nodes.json (scontrol show node --json) or slurm.conf"
 _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
@@ -135,7 +135,7 @@ def _arguments(
     weights: dict[str, float] = {}
     unasked, idle = list[str](), list[str]()  # accounts without jobs, and those that count
     if contracts is not None and associations is None:
-        notes.say(f"{contracts} is not read without accounts")
+        notes.say(f"without a tree of accounts {contracts} does not count in answers; fairshares keep its promises")
     titles = user_names(*associations) if associations is not None and users == "user" else {}
     if associations is not None and (titles or users != "user"):
         known = {one.account for one in associations_in(*associations)}
@@ -147,7 +147,11 @@ def _arguments(
             if one.is_account
             for limit in one.limits_not_in(listed_in)
         ]
-        notes.add("{limit} (GrpTRES) that {is} not in {file} {is} of a moment: not counted", *of_moment, file=CONTRACTS)
+        notes.add(
+            "{limit} (GrpTRES) that {is} not in {file} {is} of a moment: not counted in what is fair",
+            *of_moment,
+            file=CONTRACTS,
+        )
         if titles:
             owned = [(titles.get((job.account, owner), owner), name, job, count) for owner, name, job, count in owned]
         without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}

@@ -154,7 +154,10 @@ def _limits(
         if key in _JOBS and value not in ("", "-1"):
             yield fo.online.RunningLimit(of, {"jobs": _number(str(value), f"{key} of {of}")}, _JOBS[key])
         elif key in _TRES and value not in ("", "-1"):
-            amounts = amounts_of(value if isinstance(value, Amounts) else tres(value))
+            try:
+                amounts = amounts_of(value if isinstance(value, Amounts) else tres(value))
+            except InvalidInstance as error:
+                raise InvalidInstance(f"{key} of {of} is {shown(value)}; {error}") from None
             known = {name: amount for name, amount in amounts.items() if name in resources}
             notes.add(
                 "{limit} on what the servers do not have {is} left out",

@@ -152,7 +152,10 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
 def with_gres(document: dict[str, Any], path: str | os.PathLike[str]) -> dict[str, Any]:
     """The servers of a document with the types of generic resources that ``gres.conf`` names, and notes."""
     types, notes, made = dict[str, dict[str, dict[str, int]]](), Notes(), list[dict[str, Any]]()
-    names = [str(one.get("name")) for one in document["nodes"]]
+    nodes = document.get("nodes")
+    if not isinstance(nodes, list) or not all(isinstance(one, dict) for one in nodes):
+        return document  # which the reader refuses
+    names = [str(one.get("name")) for one in nodes]
     for line, number in _lines(read_text(path, "expected gres.conf")):
         of = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
         place = f"{os.fspath(path)}, line {number}"
@@ -166,8 +169,9 @@ def with_gres(document: dict[str, Any], path: str | os.PathLike[str]) -> dict[st
         for host in _hosts(of["nodename"], place) if "nodename" in of else names:
             kinds = types.setdefault(host, {}).setdefault(of["name"], {})
             kinds[of["type"]] = kinds.get(of["type"], 0) + count
-    for one in document["nodes"]:
-        has = gres(one.get("gres", ""))
+    for one in nodes:
+        given = one.get("gres")
+        has = gres(given if isinstance(given, str) else "")
         for name, kinds in types.get(str(one.get("name")), {}).items():
             if any(of == name for of, _ in has.typed) or name not in has.total:
                 continue  # the server says it

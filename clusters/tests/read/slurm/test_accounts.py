@@ -98,7 +98,9 @@ def test_limits_of_accounts_count_unless_contracts_are_listed_and_fairshares_of_
     (tmp_path / "contracts.csv").write_text("account,resource,promised,limit\nmed,cpu,4,12\n")
     made = fo.read(tmp_path)
     assert [(one.resource, one.amount) for one in made.limits] == [("cpu", 12.0)] and made.guarantees.tolist() == [0, 1]
-    assert said(made, "1 limit (GrpTRES) that is not in contracts.csv is of a moment: not counted (bio: cpu)")
+    assert said(
+        made, "1 limit (GrpTRES) that is not in contracts.csv is of a moment: not counted in what is fair (bio: cpu)"
+    )
     (tmp_path / "contracts.csv").write_text("account,resource,limit\nmad,gpu,1\n")
     with pytest.raises(InvalidInstance, match="line 2, column 'account': there is no account 'mad'; did you mean"):
         fo.read(tmp_path)
@@ -140,6 +142,23 @@ def test_a_folder_with_associations_is_read(tmp_path):
 def test_wrong_associations_are_refused(tree, message):
     with pytest.raises(InvalidInstance, match=message):
         read_slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tree)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "place"),
+    [
+        ("sshare.txt", "Account|User|RawShares|RawUsage\nroot|||5\n bio||1|some\n", "sshare.txt: line 3.usage is"),
+        (
+            "sshare.json",
+            '{"shares": [{"name": "root"}, {"name": "bio", "shares": 1, "usage": "some"}]}',
+            r"sshare.json: shares\[1\].usage is",
+        ),
+    ],
+)
+def test_wrong_usage_is_named_with_its_place_in_the_file(file, text, place, tmp_path):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InvalidInstance, match=place):
+        read_slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tmp_path / file)
 
 
 # -- types of GPUs --------------------------------------------------------------------------------------------

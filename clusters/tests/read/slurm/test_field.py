@@ -71,6 +71,22 @@ def test_types_of_gres_conf_and_the_default_partition_say_where_jobs_run(tmp_pat
         fo.read(folder(tmp_path, jobs, gres_conf=GRES.replace("Count=4", "Count=four")))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ({"foo": 1}, "nodes.json has no list 'nodes' but foo"),
+        ({"nodes": 5}, "nodes is 5; give a list"),
+        ({"nodes": [5]}, r"nodes\[0\] is 5; give an object"),
+        ({"nodes": [{"name": "n", "gres": 5}]}, r"nodes\[0\].*gres is 5"),
+    ],
+)
+def test_wrong_nodes_beside_gres_conf_are_refused_by_their_place(nodes, message, tmp_path):
+    made = folder(tmp_path, [job(1, "a", "cpu=1,node=1")], gres_conf="Name=gpu Type=a File=/dev/nvidia0\n")
+    (tmp_path / "nodes.json").write_text(json.dumps(nodes))
+    with pytest.raises(InvalidInstance, match=message):
+        fo.read(made)
+
+
 def test_a_partition_that_gives_whole_servers_and_limits_on_each_job_count(tmp_path):
     jobs = [
         job(1, "a", "cpu=8,mem=10G,node=1,gres/gpu=1", partition="gpu", array_task_string="1-99"),

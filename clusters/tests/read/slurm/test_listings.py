@@ -103,6 +103,14 @@ def test_squeue_separated_by_blanks_is_read_if_no_cell_has_one(tmp_path):
         read(tmp_path, blanks.replace("  x  ", "  x y  "), "squeue.txt")
 
 
+def test_a_job_that_is_listed_for_each_partition_counts_once(tmp_path):
+    """As squeue -P does."""
+    again = SQUEUE.splitlines()[1].replace("|all|", "|other|")
+    found = read(tmp_path, f"{SQUEUE}{again}\n", "squeue.txt")
+    same(found, read(tmp_path, SQUEUE, "squeue.txt"))
+    assert "1 JobID is there several times, and counts once, as at first (101_[1-40%8])" in found.notes
+
+
 @pytest.mark.parametrize("accounts", [ASSOC, TREE])
 def test_associations_of_sacctmgr_are_a_tree_with_shares_and_limits(accounts, tmp_path):
     entries = [
@@ -125,7 +133,9 @@ def test_associations_of_sacctmgr_are_a_tree_with_shares_and_limits(accounts, tm
     [
         ("JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n1 p n u PD 0 1 (P)\n", None, "has no column CPUS"),
         (SQUEUE.replace("|4G|", "|much|"), None, "squeue.txt, line 2: give a number for"),
-        (SQUEUE.replace("|1:00:00|", "|soon|"), None, "squeue.txt, line 2: give a time such as 14-0"),
+        (SQUEUE.replace("|1:00:00|", "|soon|"), None,
+         'squeue.txt, line 2: the time limit is "soon": give a time such as 14-0'),
+        ("JobId=7 JobName=x Account=vip JobState=PENDING NumCPUs=4\n", None, "line 1: a job on one line, where names"),
         (SQUEUE, ASSOC.replace("|ParentName|", "|Parent|"), "does not say which accounts are above others"),
         (SQUEUE, ASSOC.replace("|Share|", "|Weight|"), "has no column Share; give sacctmgr -P show assoc"),
         (SQUEUE, ASSOC.replace("|3|", "|many|"), "associations.txt, line 3: give a whole number"),

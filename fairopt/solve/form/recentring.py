@@ -25,6 +25,7 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
 
 FAR = 1e6  # by which parts of one cone are moved at most
+ANSWERS = frozenset({"Solved", "AlmostSolved", "MaxIterations", "MaxTime"})  # statuses whose points CVXPY hands on
 
 
 class Recentred:
@@ -41,7 +42,7 @@ class Recentred:
         second = np.minimum(first + 1, first + sizes - 1)  # the first itself where it is alone
         plus, minus = _sizes((slack[first] + slack[second]) / 2, (slack[first] - slack[second]) / 2)
         plus[sizes < 2] = minus[sizes < 2] = 1.0
-        k, unit = np.sqrt(plus / minus), 1.0 / np.sqrt(plus * minus)
+        k, unit = np.sqrt(plus / minus), 1.0 / (np.sqrt(plus) * np.sqrt(minus))
         diagonal[start : start + sizes.sum()] = np.repeat(unit, sizes)
         for rows, other in ((first, second), (second, first)):
             diagonal[rows], beside[rows], column[rows] = unit * (k + 1 / k) / 2, unit * (1 / k - k) / 2, other
@@ -74,6 +75,13 @@ class Recentred:
         """CLARABEL's solution of `data` as one of the program as given."""
         z = np.asarray(found.z)
         return SimpleNamespace(**vars(found) | {"z": self.moves.T @ z if len(z) else z})
+
+
+def is_closer(data: dict[str, Any], found: Any, rough: Any) -> bool:
+    """Whether a solution is to replace a rough one. What is no answer never does, as a claim that there is none."""
+    if str(found.status) not in ANSWERS:
+        return False
+    return str(rough.status) not in ANSWERS or error_of(data, found) < error_of(data, rough)
 
 
 def error_of(data: dict[str, Any], found: Any) -> float:

@@ -25,7 +25,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
 
 FAR = 1e6  # by which parts of one cone are moved at most
-ANSWERS = frozenset({"Solved", "AlmostSolved", "MaxIterations", "MaxTime"})  # statuses whose points CVXPY hands on
+ROUGH = frozenset({"AlmostSolved", "InsufficientProgress", "MaxIterations"})  # statuses of CLARABEL's rough answers
+ANSWERS = ROUGH | {"Solved", "MaxTime"}
 
 
 class Recentred:
@@ -68,7 +69,7 @@ class Recentred:
     def helps(data: dict[str, Any], found: Any) -> bool:
         """Whether a solution is a rough one of a program with cones that can be moved."""
         dims, x = data["dims"], np.asarray(found.x)
-        rough = str(found.status) in ("AlmostSolved", "InsufficientProgress", "MaxIterations")
+        rough = str(found.status) in ROUGH
         return rough and len(x) > 0 and bool(np.isfinite(x).all()) and bool(dims.soc or dims.exp or dims.p3d)
 
     def natural(self, found: Any) -> SimpleNamespace:
@@ -78,10 +79,8 @@ class Recentred:
 
 
 def is_closer(data: dict[str, Any], found: Any, rough: Any) -> bool:
-    """Whether a solution is to replace a rough one. What is no answer never does, as a claim that there is none."""
-    if str(found.status) not in ANSWERS:
-        return False
-    return str(rough.status) not in ANSWERS or error_of(data, found) < error_of(data, rough)
+    """Whether a solution is to replace a rough one. What is no answer never does, such as the claim that none is."""
+    return str(found.status) in ANSWERS and error_of(data, found) < error_of(data, rough)
 
 
 def error_of(data: dict[str, Any], found: Any) -> float:

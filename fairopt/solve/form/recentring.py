@@ -25,6 +25,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
 
 FAR = 1e6  # by which parts of one cone are moved at most
+ROUGH = frozenset({"AlmostSolved", "InsufficientProgress", "MaxIterations"})  # statuses of CLARABEL's rough answers
+ANSWERS = ROUGH | {"Solved", "MaxTime"}
 
 
 class Recentred:
@@ -41,7 +43,7 @@ class Recentred:
         second = np.minimum(first + 1, first + sizes - 1)  # the first itself where it is alone
         plus, minus = _sizes((slack[first] + slack[second]) / 2, (slack[first] - slack[second]) / 2)
         plus[sizes < 2] = minus[sizes < 2] = 1.0
-        k, unit = np.sqrt(plus / minus), 1.0 / np.sqrt(plus * minus)
+        k, unit = np.sqrt(plus / minus), 1.0 / (np.sqrt(plus) * np.sqrt(minus))
         diagonal[start : start + sizes.sum()] = np.repeat(unit, sizes)
         for rows, other in ((first, second), (second, first)):
             diagonal[rows], beside[rows], column[rows] = unit * (k + 1 / k) / 2, unit * (1 / k - k) / 2, other
@@ -67,13 +69,18 @@ class Recentred:
     def helps(data: dict[str, Any], found: Any) -> bool:
         """Whether a solution is a rough one of a program with cones that can be moved."""
         dims, x = data["dims"], np.asarray(found.x)
-        rough = str(found.status) in ("AlmostSolved", "InsufficientProgress", "MaxIterations")
+        rough = str(found.status) in ROUGH
         return rough and len(x) > 0 and bool(np.isfinite(x).all()) and bool(dims.soc or dims.exp or dims.p3d)
 
     def natural(self, found: Any) -> SimpleNamespace:
         """CLARABEL's solution of `data` as one of the program as given."""
         z = np.asarray(found.z)
         return SimpleNamespace(**vars(found) | {"z": self.moves.T @ z if len(z) else z})
+
+
+def is_closer(data: dict[str, Any], found: Any, rough: Any) -> bool:
+    """Whether a solution is to replace a rough one. What is no answer never does, such as the claim that none is."""
+    return str(found.status) in ANSWERS and error_of(data, found) < error_of(data, rough)
 
 
 def error_of(data: dict[str, Any], found: Any) -> float:

@@ -22,7 +22,7 @@ from fairopt.runtime.lazy import cp, optimize
 from fairopt.solve.form.compiled import Compiled, CompiledHere, Left, Posed, posed, whole
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
-from fairopt.solve.form.recentring import Recentred, error_of
+from fairopt.solve.form.recentring import Recentred, is_closer
 
 log = logging.getLogger("fairopt")
 
@@ -284,8 +284,8 @@ def _solve_data(
 ) -> str:
     """Solve a compiled problem, in equilibrated units if it is a further try of CLARABEL or ECOS; the status.
 
-    Where CLARABEL is rough in these, its cones are moved to their slack there, and it solves once more. With a time
-    ``until`` which it may run, in a subprocess.
+    Where CLARABEL is rough in these, its cones are moved to their slack there, and it solves once more; if that gives
+    no answer, the rough one stands. With a time ``until`` which it may run, in a subprocess.
     """
     data = compiled.data
     _require_range(solver, data)
@@ -301,8 +301,9 @@ def _solve_data(
         if Recentred.helps(data, raw) and left_of_time > 0:
             limit = {"time_limit": left_of_time} if "time_limit" in settings else {}
             moved = Recentred(data, raw.x)
-            closer = moved.natural(_equilibrated(moved.data, solve, verbose, settings | limit))
-            raw = closer if error_of(data, closer) < error_of(data, raw) else raw
+            with suppress(ValueError, RuntimeError, subprocesses._Stopped):  # it failed, or the time is over
+                closer = moved.natural(_equilibrated(moved.data, solve, verbose, settings | limit))
+                raw = closer if is_closer(data, closer, raw) else raw
     if left is not None:
         left.keep(solver, compiled, raw)
     _raise_interrupt(solver, raw)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.runtime import subprocesses
+from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, posed
 from fairopt.solve.form.equilibration import Equilibrated
-from fairopt.solve.form.recentring import Recentred, error_of
+from fairopt.solve.form.recentring import Recentred, error_of, is_closer
 from fairopt.solve.form.solvers import TIGHT
 
 DIMS = SimpleNamespace(zero=1, nonneg=2, soc=(3, 1, 4), exp=2, p3d=(0.3, 0.8))
@@ -58,6 +60,11 @@ def test_a_slack_of_nothing_moves_nothing_too_far() -> None:
     np.testing.assert_array_equal(moves.diagonal(), np.ones(23))
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_factors_are_finite_where_products_of_slack_are_not(size: float) -> None:
+    assert np.isfinite(moved_at(np.full(23, size)).moves.data).all()
+
+
 @pytest.mark.parametrize("least", [0.1, 0.01])
 def test_a_solution_in_moved_rows_is_one_of_the_program_as_given(least: float) -> None:
     x = cp.Variable(3)
@@ -80,6 +87,49 @@ def test_the_error_of_a_solution_is_its_gap_and_residual() -> None:
     assert error_of(data, SimpleNamespace(x=np.array([2.5]), z=np.array([3.0]))) == 1.5
     assert error_of(data, SimpleNamespace(x=np.array([2.0]), z=np.array([2.0]))) == 4
     assert np.isnan(error_of(data, SimpleNamespace(x=np.array([]), z=np.array([]))))
+
+
+ENDS: dict[str, Any] = {
+    "infeasible": "PrimalInfeasible",
+    "unbounded": "DualInfeasible",
+    "a failure": "NumericalError",
+    "a panic": RuntimeError("CLARABEL: unwrap of None"),
+    "not finite": ValueError("Problem data contains NaN or Inf."),
+    "stopped": subprocesses._Stopped(),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("rough", ["AlmostSolved", "MaxIterations"])
+def test_a_rough_answer_stands_where_moved_cones_give_none(
+    name: str, rough: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small the error of what is left is, as a certificate of infeasibility has none."""
+    solve, calls, x = solvers._equilibrated, list[Any](), cp.Variable(2)
+
+    def ending(data: dict[str, Any], *rest: Any) -> Any:
+        calls.append(data)
+        if len(calls) > 1 and isinstance(ENDS[name], Exception):
+            raise ENDS[name]
+        found = solve(data, *rest)
+        found.status = rough if len(calls) == 1 else ENDS[name]
+        found.x = found.x * (0.999 if len(calls) == 1 else 1.0)
+        return found
+
+    monkeypatch.setattr(solvers, "_equilibrated", ending)
+    problem = posed(cp.Problem(cp.Maximize(cp.sum(cp.sqrt(x))), [cp.sum(x) <= 1]))
+    attempt = solvers.run(problem, "CLARABEL", again=1)
+    assert len(calls) == 2
+    assert attempt.status == {"AlmostSolved": "optimal_inaccurate", "MaxIterations": "user_limit"}[rough]
+    np.testing.assert_allclose(x.value, 0.5 * 0.999, rtol=1e-6)
+
+
+@pytest.mark.parametrize("status", ["Solved", "AlmostSolved", "InsufficientProgress", "MaxIterations", "MaxTime"])
+def test_of_two_answers_the_one_with_the_smaller_error_is_taken(status: str) -> None:
+    data: dict[str, Any] = {"A": np.array([[-1.0]]), "b": np.array([-2.0]), "c": np.array([3.0])}
+    exact, off = ({"x": np.array([x]), "z": np.array([3.0])} for x in (2.0, 2.5))
+    assert is_closer(data, SimpleNamespace(status=status, **exact), SimpleNamespace(status="AlmostSolved", **off))
+    assert not is_closer(data, SimpleNamespace(status=status, **off), SimpleNamespace(status="AlmostSolved", **exact))
 
 
 @pytest.mark.parametrize("seed", range(8))

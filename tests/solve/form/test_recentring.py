@@ -24,7 +24,7 @@ def inside(slack: np.ndarray) -> list[bool]:
     """Whether parts of a slack are in the curved cones of `DIMS`, one by one."""
     a, b, c = slack[3:6], slack[6:7], slack[7:11]
     out = [a[0] >= np.hypot(*a[1:]), b[0] >= 0, c[0] >= np.linalg.norm(c[1:])]
-    out += [y > 0 and y * np.exp(x / y) <= z for x, y, z in slack[11:17].reshape(2, 3)]
+    out += [y > 0 and z > 0 and x <= y * np.log(z / y) for x, y, z in slack[11:17].reshape(2, 3)]
     powers = zip(slack[17:].reshape(2, 3), DIMS.p3d, strict=True)
     return out + [x >= 0 and y >= 0 and x**p * y ** (1 - p) >= abs(z) for (x, y, z), p in powers]
 

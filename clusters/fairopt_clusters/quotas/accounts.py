@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance
@@ -48,6 +48,13 @@ class AccountsNow:
         """Whether a limit is listed in a contract, with all flavors of a resource that is."""
         contract = (self.contracts or {}).get(row.team)
         return contract is not None and not {row.resource, f"{row.resource}:{row.flavor}"}.isdisjoint(contract.limit)
+
+    def with_promise(self, row: Quota) -> Quota:
+        """A limit that leaves room for what its account is promised."""
+        contract = (self.contracts or {}).get(row.team)
+        name = f"{row.resource}:{row.flavor}" if row.flavor else row.resource
+        promised = 0.0 if contract is None else contract.promised.get(name, 0.0)
+        return row if promised <= row.amount else replace(row, amount=promised)
 
 
 def to_sacctmgr(

@@ -235,7 +235,7 @@ class Accounts(Bounding):
         return [one for one in self._limits_now or () if self.given.accounts.is_contract(one)]
 
     def _with_more(self, rows: list[Quota], notes: list[str]) -> list[Quota]:
-        kept = [row for row in rows if not self.given.accounts.is_contract(row)]
+        kept = [self.given.accounts.with_promise(row) for row in rows if not self.given.accounts.is_contract(row)]
         written = {row.key for row in kept}
         self._ended = [
             one

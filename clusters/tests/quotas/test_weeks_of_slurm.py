@@ -103,6 +103,16 @@ def test_shares_change_what_promises_need_and_nothing_else_and_the_second_run_wr
     assert not without.changed and "sacctmgr" not in without.text()
 
 
+def test_a_limit_of_a_moment_leaves_room_for_what_is_promised(tmp_path):
+    accounts, shown = FOLDERS[0][:2]
+    name, *others = [one for one in accounts if one not in {of[0] for of in accounts.values()}]
+    asked = {name: 1} | dict.fromkeys(others, 99)
+    without = written(tmp_path, Database(accounts), shown, asked, [], caps=True)
+    promised = written(tmp_path, Database(accounts), shown, asked, [f"{name},cpu,20,"], caps=True)
+    (before,), (after,) = ([one.amount for one in of.rows if one.key[:2] == (name, "cpu")] for of in (without, promised))
+    assert (before, after) == (2, 20)
+
+
 @pytest.mark.parametrize(("accounts", "shown", "contracts"), [row[:3] for row in FOLDERS if row[1] != "as_sshare"])
 def test_limits_of_a_moment_keep_those_of_contracts_and_end_and_are_the_same_from_a_dump(
     accounts, shown, contracts, tmp_path

@@ -109,7 +109,9 @@ def test_a_limit_of_a_moment_leaves_room_for_what_is_promised(tmp_path):
     asked = {name: 1} | dict.fromkeys(others, 99)
     without = written(tmp_path, Database(accounts), shown, asked, [], caps=True)
     promised = written(tmp_path, Database(accounts), shown, asked, [f"{name},cpu,20,"], caps=True)
-    (before,), (after,) = ([one.amount for one in of.rows if one.key[:2] == (name, "cpu")] for of in (without, promised))
+    (before,), (after,) = (
+        [one.amount for one in of.rows if one.key[:2] == (name, "cpu")] for of in (without, promised)
+    )
     assert (before, after) == (2, 20)
 
 

@@ -556,7 +556,6 @@ class Tiers(Objective):
 
     tiers: tuple[Objective, ...]
 
-    @once
     def terms(self) -> tuple[Term, ...]:
         return self.tiers[0].terms()
 

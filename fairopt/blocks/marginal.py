@@ -95,8 +95,7 @@ class PowerMarginal(Marginal):
         return f"PowerMarginal({self.terms!r})"
 
     def both(self, x: Float) -> tuple[Float, Float]:
-        slope, curvature = np.empty(x.shape), np.zeros(len(x))
-        slope[...] = self.linear
+        slope, curvature = np.full(x.shape, self.linear, dtype=float), np.zeros(len(x))
         for factor, c, alpha in self.curved:
             part = factor * (1.0 / (c * x)) ** alpha  # fast where alpha is 1/2, 1 or 2
             slope += part

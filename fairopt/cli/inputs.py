@@ -236,7 +236,7 @@ class Source:
             try:
                 scale = False if self.fit_guarantees else None
                 made, same = datasets.read_and_compare(self.path, **self.options, scale_quotas=scale)
-                self.kept.extend([made] * same)
+                self.kept[:] = [made] if same else []
                 return made
             except InvalidInstance:
                 if Path(self.path).suffix.lower() in (".json", ".txt") and is_graph(Path(self.path)):

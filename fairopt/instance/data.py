@@ -839,13 +839,13 @@ class Instance:
         if value is None:
             if default is None:
                 raise InvalidInstance(f"{name} is None; give a number, an array of {n} or a dict by user")
-            return validation.repeated(np.float64(default), (n,))
+            return np.broadcast_to(np.float64(default), (n,))
         boxed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
         if unlimited and boxed:
             value = [np.inf if v is None else v for v in value]
         array = validation.as_floats(value, name)
         if array.ndim == 0:
-            return validation.repeated(np.float64(array), (n,))
+            return np.broadcast_to(np.float64(array), (n,))
         if array.shape != (n,):
             raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
         return array

@@ -109,14 +109,6 @@ def distinct(array: Any) -> Any:
     return array[:1] if array.strides == (0,) else array
 
 
-def repeated(value: Any, shape: tuple[int, ...]) -> Any:
-    """A read-only array that repeats one entry by strides of zero: `np.broadcast_to`, in a fifth of its time."""
-    one = np.asarray(value)
-    array = np.ndarray(shape, one.dtype, one, strides=(0,) * len(shape))
-    array.flags.writeable = False
-    return array
-
-
 def frozen(array: Any) -> Any:
     """A read-only view of an array."""
     if array.flags.writeable:
@@ -510,7 +502,7 @@ def checked_eligibility(
     """Eligibility as (n_users, n_servers): nowhere without a needed resource, or where the user's rate is 0."""
     shape = (len(demands), len(capacities))
     if eligible is None:
-        allowed: Bool = repeated(np.True_, shape)
+        allowed: Bool = np.broadcast_to(np.True_, shape)
     elif isinstance(eligible, Mapping):
         allowed = _eligibility_by_name(eligible, labels)
     else:

@@ -186,9 +186,8 @@ def label_of(label: Any) -> str | tuple[str, ...]:
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
-    each = program.expand_prices(by_row)
-    # JSON has no number for those that are not finite
-    return {"prices": (each if np.isfinite(each).all() else np.nan_to_num(each)).tolist()}
+    # per unit of a capacity of 0 a price is 0 / 0, which JSON has no number for
+    return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
 
 
 def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:

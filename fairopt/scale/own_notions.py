@@ -60,10 +60,8 @@ class OwnNotions:
     @classmethod
     def of(cls, policy: Any, batch: Batch) -> OwnNotions | None:
         """None for mechanisms, policies with constraints, and objectives that are more than expressions."""
-        objective, plain = (
-            getattr(policy, "objective", None),
-            getattr(type(policy), "allocate", None) is Policy.allocate,
-        )
+        objective = getattr(policy, "objective", None)
+        plain = getattr(type(policy), "allocate", None) is Policy.allocate
         if not plain or policy.constraints or not isinstance(objective, Objective) or not is_its_expression(objective):
             return None
         return cls(objective, batch)

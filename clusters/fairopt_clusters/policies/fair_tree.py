@@ -64,7 +64,7 @@ class Billed(Share):
 
 
 class _Weights(dict[str, float]):
-    """Weights that hash, as blocks do."""
+    """Weights by resource that hash, as what blocks hold does; `ByUser` would say that the share is by user."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(sorted(self.items())))

@@ -34,9 +34,8 @@ class AccountsNow:
     limits: Sequence[Quota] | None = None
     cluster: str = ""
     contracts: Mapping[str, Contract] | None = None
-    there: Mapping[str, float] = field(
-        default_factory=dict
-    )  # on all nodes, whatever their states and what jobs ask for
+    # on all nodes, whatever their states and what jobs ask for
+    there: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def quotas(self) -> list[Quota]:

@@ -81,9 +81,7 @@ class Shares(Amounts):
         if kept := [name for name, share in now.items() if share is None]:
             notes.append(f"with the fairshare of the parent, which stays: {first_of(kept)}")
         if among := [name for name in kept if self._own_floor(name)]:
-            what = (
-                "promised without a fairshare of their own, so that the parent is owed it and others in it may use it"
-            )
+            what = "promised without a fairshare of their own: the parent is owed it, and others in it may use it"
             notes.append(f"{what}: {first_of(among)}")
         notes.append("Slurm steers billed usage to these parts, as past usage decays; a fairshare stops nobody")
         return rows, notes

@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,12 +175,10 @@ def _numbers(path: Path, lines: list[tuple[int, str]]) -> Float:
             raise InvalidInstance(
                 f"{path}, line {number}: the row has {len(row)} fields, not {len(FIELDS)}; {_EXPECTED}"
             )
-    try:
+    with suppress(ValueError):  # the cell that is no number is named below
         made = np.array(cells, dtype=float).reshape(-1, len(FIELDS))
         if np.isfinite(made).all():
             return made
-    except ValueError:
-        pass  # found below
     number, k, cell = next(
         (number, k, cell)
         for (number, _), row in zip(lines, cells, strict=True)

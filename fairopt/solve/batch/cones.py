@@ -91,7 +91,7 @@ class Written:
             except RuntimeError:  # it failed: the instance is solved again by itself
                 yield None
                 continue
-            yield (np.asarray(found.x), np.asarray(found.z)) if len(found.x) else None
+            yield (found.x, found.z) if len(found.x) else None
 
     def answer(self, points: list[tuple[Float, Float] | None], chunk: OwnChunk) -> tuple[Float, Float, Duals]:
         """The tasks that fit, what CVXPY added, and multipliers in units of the objective, from points of all

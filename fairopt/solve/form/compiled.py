@@ -380,17 +380,13 @@ class Clarabel:
 
         self.cones = dims_to_solver_cones(dims)
         self.settings = SOLVER_MAP_CONIC["CLARABEL"].parse_solver_opts(verbose, dict(options))
-        self.none = sp.csc_array((0, 0))  # no squares
 
     def solve(self, data: Mapping[str, Any]) -> SimpleNamespace:
         """The solution, with its lists, which are made anew each time, as arrays."""
         import clarabel
 
         n, squares = len(data["c"]), data.get("P")
-        if squares is not None:
-            upper = sp.csc_array(sp.triu(squares))
-        else:
-            upper = self.none = self.none if self.none.shape[0] == n else sp.csc_array((n, n))
+        upper = sp.csc_array((n, n) if squares is None else sp.triu(squares))
         try:
             given = upper, data["c"], data["A"], data["b"], self.cones, self.settings
             solution = clarabel.DefaultSolver(*given).solve()

@@ -68,14 +68,13 @@ class Recentred:
     @staticmethod
     def helps(data: dict[str, Any], found: Any) -> bool:
         """Whether a solution is a rough one of a program with cones that can be moved."""
-        dims, x = data["dims"], np.asarray(found.x)
-        rough = str(found.status) in ROUGH
-        return rough and len(x) > 0 and bool(np.isfinite(x).all()) and bool(dims.soc or dims.exp or dims.p3d)
+        dims, x = data["dims"], found.x
+        can_move = bool(dims.soc or dims.exp or dims.p3d)
+        return can_move and str(found.status) in ROUGH and len(x) > 0 and bool(np.isfinite(x).all())
 
     def natural(self, found: Any) -> SimpleNamespace:
         """CLARABEL's solution of `data` as one of the program as given."""
-        z = np.asarray(found.z)
-        return SimpleNamespace(**vars(found) | {"z": self.moves.T @ z if len(z) else z})
+        return SimpleNamespace(**vars(found) | {"z": self.moves.T @ found.z if len(found.z) else found.z})
 
 
 def is_closer(data: dict[str, Any], found: Any, rough: Any) -> bool:
@@ -85,7 +84,7 @@ def is_closer(data: dict[str, Any], found: Any, rough: Any) -> bool:
 
 def error_of(data: dict[str, Any], found: Any) -> float:
     """By how much a solution misses optimality: the gap, and what dual residuals cost at its point; NaN without one."""
-    x, z = np.asarray(found.x), np.asarray(found.z)
+    x, z = found.x, found.z
     if len(x) != len(data["c"]) or len(z) != len(data["b"]):
         return np.nan
     of_squares = data["P"] @ x if data.get("P") is not None else np.zeros(len(x))

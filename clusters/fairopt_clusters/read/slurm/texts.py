@@ -163,7 +163,7 @@ def with_gres(document: dict[str, Any], path: str | os.PathLike[str]) -> dict[st
             continue
         files = names_of(of["file"]) if _FILES.search(of.get("file", "")) else of.get("file", "").split(",")
         try:
-            count = int(whole(of.get("count", str(len(files or ["one"])))) or 0)
+            count = int(whole(of.get("count", str(len(files) if files else 1))) or 0)
         except InvalidInstance as error:
             raise InvalidInstance(f"{place}: Count={of['count']}; {error}") from None
         for host in _hosts(of["nodename"], place) if "nodename" in of else names:

@@ -37,7 +37,7 @@ SCONTROL = """JobId=101 ArrayJobId=101 ArrayTaskId=1-40%8 ArrayTaskThrottle=8 Jo
    MinCPUsNode=8 MinMemoryNode=4G MinTmpDiskNode=0
    Features=(null) DelayBoot=00:00:00
    Comment=wants Account=vip JobState=RUNNING
-   Command=/home/ann/run.sh Partition=other
+   Command=run.sh Partition=other
    TresPerNode=gres/gpu:1
 
 JobId=102 JobName=x

@@ -16,7 +16,7 @@ import typer
 from fairopt import datasets, networks
 from fairopt.cli.progress import console_for, say, working
 from fairopt.cli.values import labelled_amount, labelled_number
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io import About
@@ -238,7 +238,7 @@ class Source:
                 made, same = datasets.read_and_compare(self.path, **self.options, scale_quotas=scale)
                 self.kept[:] = [made] if same else []
                 return made
-            except InvalidInstance:
+            except (InvalidInstance, MissingExtra):  # nodes alone look like a file of Slurm
                 if Path(self.path).suffix.lower() in (".json", ".txt") and is_graph(Path(self.path)):
                     return self._network()  # says what a graph needs
                 raise

@@ -755,7 +755,6 @@ def _plane(question: Question, objective: Any, shares: Float) -> str:
     if got < best.value - 1.05 * GAP * max(1.0, emphasis(objective)[1]):
         return f"worse: {got:.12g} where {best.value:.12g} can be had by shares {best.shares}"
     return SMALLER if objective.lam == 0 else ""  # though nobody would lose by more
-    return ""
 
 
 def _saved(answer: Any, edit: bool) -> str:

@@ -34,7 +34,8 @@ class TeamSums(NamedTuple):
 def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
     """The sums under a label; with ``alone`` also of those without it, and without a label of each user.
 
-    A user without the label counts in its outermost team inside it, which stands beside the teams of the label.
+    A user without the label counts in a team that stands beside those of the label: the one around it, if no member of
+    that has the label, else its outermost team inside the label, else itself.
 
     Examples
     --------
@@ -53,9 +54,14 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
     weights = [instance.team_weights.get(name, 1.0) for name in names]
     if alone:
         order, beside = instance.teams.outermost_first, dict[str, list[int]]()
-        inside = [instance.teams[label] for label in order[order.index(by) + 1 :]]
-        for j in np.flatnonzero(instance.teams.labelling(by).of_user < 0).tolist():
-            beside.setdefault(next(filter(None, (of[j] for of in inside)), instance.users[j]), []).append(j)
+        level, of_user = order.index(by), instance.teams.labelling(by).of_user
+        outside = [instance.teams[label] for label in order[:level][::-1]]
+        inside = [instance.teams[label] for label in order[level + 1 :]]
+        for j in np.flatnonzero(of_user < 0).tolist():
+            around = next(filter(None, (of[j] for of in outside)), None)
+            split = around is None or (of_user[teams[around]] >= 0).any()
+            name = next(filter(None, (of[j] for of in inside)), instance.users[j]) if split else around
+            beside.setdefault(name, []).append(j)
         names += beside
         members += [np.array(rows) for rows in beside.values()]
         own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))

@@ -171,8 +171,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def _teams_table(allocation: Allocation, by: str) -> Table:
-    """What the members of each team hold together."""
-    sums = team_sums(allocation, by)
+    """What the members of each team, and of each that stands beside these, hold together."""
+    sums = team_sums(allocation, by, alone=True)
     chosen = both_ends(sums.dominant / sums.weights)
     about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
     about += unusual(chosen, "weight", sums.weights, 1)
@@ -410,7 +410,7 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
     headers, i = list(allocations) if whole_names else shortened(list(allocations)), most_used(allocations.values())
     said = ", the most used resource" if instance.n_resources > 1 else ""
     for by in instance.teams.outermost_first:
-        sums = [team_sums(a, by) for a in allocations.values()]
+        sums = [team_sums(a, by, alone=True) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
         names = [sums[0].names[t] for t in chosen]
         fewer = f" ({len(chosen)} of {len(sums[0].names):,})" if len(chosen) < len(sums[0].names) else ""

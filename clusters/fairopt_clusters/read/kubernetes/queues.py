@@ -335,7 +335,7 @@ class Queues:
         """
         paths = {owner: self._cohorts.above(owner) for owner in sorted(owners)}
         names = {one: one + " (cohort)" * (one in paths) for path in paths.values() for one in path}
-        labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
+        labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, "cohort")
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
         if names:
             self._notes.add(About("{cluster queue} in no cohort {counts} beside the cohorts at the top"), *alone)
@@ -786,7 +786,3 @@ def _is_gated(pod: Pod) -> bool:
 def _asked(pod: Pod, queue: str) -> _Asked:
     """The requests and node selectors by which kinds of pods of a queue are distinguished."""
     return queue, repr(sorted(pod.spec.request.items())), repr(sorted(pod.spec.nodeSelector.items()))
-
-
-def _label(level: int) -> str:
-    return "cohort" if level == 1 else f"cohort{level}"

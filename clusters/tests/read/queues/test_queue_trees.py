@@ -330,10 +330,10 @@ def test_more_levels_than_a_hundred_are_refused():
 
 def test_labels_go_from_the_top_and_tasks_of_inner_queues_are_beside_those_below():
     tree = QueueTree("KAI", (Queue("a"), Queue("b", "a"), Queue("c", "b"), Queue("d")))
-    assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}) == {
+    assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}, "queue") == {
         "team": {"b": None, "c": "c", "d": "d"},
-        "parent1": {"b": "b", "c": "b"},
-        "parent2": {"b": "a", "c": "a"},
+        "queue": {"b": "b", "c": "b"},
+        "queue2": {"b": "a", "c": "a"},
     }
 
 

@@ -46,7 +46,7 @@ def cluster(*accounts, tree=TREE, **options):
 def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_weights():
     made = cluster("bio", "med", "phys", "industry")
     by_team = {team: tuple(labels) for team, *labels in zip(*(made.teams[f"{by}"] for by in made.teams), strict=True)}
-    assert list(made.teams) == ["team", "parent1", "parent2"]
+    assert list(made.teams) == ["team", "account", "account2"]
     assert by_team == {
         "bio": ("life", "science"),
         "med": ("life", "science"),
@@ -55,25 +55,25 @@ def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_
     }
     assert made.team_weights == {"bio": 2, "med": 1, "industry": 10, "science": 30, "life": 3}
     assert said(made, "1 queue with the fairshare of the parent, which is not modelled (phys: counts as 1)")
-    assert made.teams.outermost_first == ("parent2", "parent1", "team")
+    assert made.teams.outermost_first == ("account2", "account", "team")
 
 
 def test_jobs_of_an_account_above_others_are_members_of_it():
     made = cluster("life", "bio")
     assert made.teams["team"] == ("bio", None)
-    assert (made.teams["parent1"], made.teams["parent2"]) == (("life", "life"), ("science", "science"))
+    assert (made.teams["account"], made.teams["account2"]) == (("life", "life"), ("science", "science"))
     assert said(made, "1 account with tasks of its own and accounts below: these tasks are members beside those")
 
 
 def test_accounts_that_are_not_in_the_tree_are_right_below_the_root():
     made = cluster("bio", "new")
-    assert made.teams["parent2"] == ("science", None)
+    assert made.teams["account2"] == ("science", None)
     assert said(made, "1 account that is not in associations counts as right below the root (new)")
 
 
 def test_an_account_that_is_only_named_as_a_parent_is_not_in_the_tree_and_has_no_weight():
     made = cluster("bio", "lab", tree=[account("bio", "lab", 2)])
-    assert made.teams["parent1"] == ("lab", "lab")
+    assert made.teams["account"] == ("lab", "lab")
     assert made.team_weights == {"bio": 2}
     assert said(made, "1 account that is not in associations counts as right below the root (lab)")
 
@@ -120,7 +120,7 @@ def test_a_folder_with_associations_is_read(tmp_path):
     for name, document in documents.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     made = fo.read(tmp_path)
-    assert made == cluster("bio") and made.teams["parent2"] == ("science",)
+    assert made == cluster("bio") and made.teams["account2"] == ("science",)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_shares_of_parents_with_one_account_each_divide_the_cluster():
     made = read_slurm(
         nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree}
     )
-    assert made.teams.outermost_first == ("parent1", "team")
+    assert made.teams.outermost_first == ("account", "team")
     answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
     assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}
 

@@ -171,7 +171,7 @@ def test_an_account_at_the_top_stands_beside_its_siblings_under_its_name(tmp_pat
     place = folder(
         tmp_path, jobs, slurm_conf=CONF.format(more=""), associations_json=json.dumps({"associations": tree})
     )
-    answer = fo.HDRF(by=("parent1", "team")).allocate(fo.read(place))
-    sums = fo.questions.team_sums(answer, "parent1", alone=True)
+    answer = fo.HDRF(by=("account", "team")).allocate(fo.read(place))
+    sums = fo.questions.team_sums(answer, "account", alone=True)
     assert (sums.names, sums.weights.tolist()) == (("physics", "ml"), [60, 40])
     assert sums.units[0, 0] / sums.units[1, 0] == pytest.approx(1.5)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from fairopt_clusters import read_slurm
+from slurm_jobs import numbered
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
@@ -172,17 +173,17 @@ def test_a_type_is_a_matter_of_placement():
         job(account="typed", partition="l40s", tres_per_node="gpu:l40s:1", **gpus),
         job(account="any", partition="l40s", tres_per_node="gpu:1", **gpus),
     ]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)})
     assert made.resources == ("cpu", "gpu") and made.eligible.sum(axis=1).tolist() == [1, 1]
     np.testing.assert_allclose(fo.DRF().allocate(made).tasks, [20, 20], rtol=1e-6)
-    one = read_slurm({"nodes": nodes}, {"jobs": [each | {"account": "bio"} for each in jobs]})
+    one = read_slurm({"nodes": nodes}, {"jobs": numbered(each | {"account": "bio"} for each in jobs)})
     assert (one.n_users, one.task_limits.tolist()) == (1, [200])
 
 
 def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     nodes = [node("two", gres="gpu:v100:4,gpu:t4:2"), node("one", gres="gpu:v100:8")]
     jobs = [job(tres_per_node="gpu:v100:2"), job(account="cfd", tres_per_node="gpu:1")]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs}, merge=False)
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)}, merge=False)
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
@@ -190,7 +191,7 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
 
 
 def one_each(*jobs, nodes, **options):
-    return read_slurm({"nodes": nodes}, {"jobs": [job(tres_req_str="cpu=1,node=1", **one) for one in jobs]}, **options)
+    return read_slurm({"nodes": nodes}, {"jobs": numbered(job(tres_req_str="cpu=1,node=1", **one) for one in jobs)}, **options)
 
 
 def fair(made, resource):
@@ -259,7 +260,7 @@ def test_where_each_server_has_several_types_a_type_is_measured_by_what_there_is
 def test_jobs_of_different_types_are_kinds_named_for_them():
     nodes = [node("l", gres="gpu:l40s:8"), node("a", gres="gpu:a100:8")]
     jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)})
     assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}
 
 

@@ -195,11 +195,7 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
     others = entries.difference(*(kind.known(entries) for kind in complete))
     _refuse_if_missing(sorted(others), str(folder), also_by_ending=not matching)
     if not complete:
-        present = sorted({name for kind in matching for name in kind.known(entries)})
-        lacking = {_and(kind.missing(entries)): kind.name for kind in reversed(matching)}
-        missed = [f"{files} (for {name})" for files, name in reversed(lacking.items())]
-        what = f"has {_and(present)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
-        raise InvalidInstance(f"{folder} {what}; {_expected()}{broken(READERS)}")
+        raise InvalidInstance(f"{folder} {_incomplete(entries, matching)}{broken(READERS)}")
     kind = max(complete, key=lambda kind: len(kind.known(entries)))
     mine = kind.known(entries)
     for other in matching:
@@ -214,6 +210,21 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
             raise InvalidInstance(f"{folder} has both {_and([one.name for one in found_parts])}; keep one")
         parts.append(found_parts[0] if found_parts else None)
     return kind, parts
+
+
+def _incomplete(entries: set[str], matching: Sequence[Reader]) -> str:
+    """What a folder that cannot be read has, and what it lacks, with the commands that print that."""
+    if not matching:
+        names = sorted(entries)[:3] + ["..."] * (len(entries) > 3)
+        return f"has {', '.join(names)}, and no file that is read; {_expected()}" if names else f"is empty; {_expected()}"
+    present = _and(sorted({name for kind in matching for name in kind.known(entries)}))
+    lacking = {_and(kind.missing(entries)): kind for kind in reversed(matching)}
+    missed = list[str]()
+    for files, kind in reversed(lacking.items()):
+        by = [line.strip() for line in kind.examples.splitlines() if line.endswith(f"/{files}")]
+        missed.append(f"{files} (for {kind.name}{': ' * bool(by)}{''.join(by)})")
+    what = "it" if len(missed) == 1 and " and " not in missed[0] else "what is missing of one of these"
+    return f"has {present}, but no {' and no '.join(missed)}; add {what}"
 
 
 def _listed(folder: Path) -> set[str]:

@@ -218,7 +218,9 @@ def escaped(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
+def read_table(
+    path: str | os.PathLike[str], required: Sequence[str], further: Sequence[str] | None = None
+) -> InputTable:
     r"""The table in a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out.
 
     Parameters
@@ -227,6 +229,8 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
         The file.
     required : sequence of str
         Headers that it must have.
+    further : sequence of str, optional
+        All others that it may have; with None it may have any.
 
     Examples
     --------
@@ -253,6 +257,12 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
             row = [cell[1:] if _ESCAPED.match(cell) else cell for cell in map(str.strip, raw)]
             if any(row) and not header:
                 header = _header(row, f"{name}, line {start}", required)
+                for column in header if further is not None else ():
+                    if column not in (known := (*required, *further)):
+                        raise InvalidInstance(
+                            f"{name}, line {start}: the column {short(column)} is not read; rename it to one of "
+                            f"{', '.join(known)}, or remove it"
+                        )
             elif any(row):
                 rows.append(row)
                 lines.append(start)

@@ -77,7 +77,7 @@ def rules_of_slurm(
                 limits += _limits("" if label == "root" else label, stated, resources, notes)
     priority, partitions = fo.online.Priority(), dict[str, fo.online.Partition]()
     if settings is not None:
-        priority, partitions = _of_settings(read_text(settings, "expected slurm.conf"), str(settings), resources, notes)
+        priority, partitions = _of_settings(settings, resources, notes)
     of_qos = dict[str, float]()
     for row in _table(qos) if qos is not None else ():
         name, rank = row.pop("Name", ""), row.pop("Priority", "")
@@ -93,10 +93,10 @@ def rules_of_slurm(
 
 
 def _of_settings(
-    text: str, name: str, resources: Collection[str], notes: Notes
+    path: Path, resources: Collection[str], notes: Notes
 ) -> tuple[fo.online.Priority, dict[str, fo.online.Partition]]:
     """What ``slurm.conf`` says of priorities, and of partitions."""
-    given, partitions = settings_of(text)
+    name, (given, partitions) = str(path), settings_of(path)
     flags = {flag.strip().upper() for flag in given.get("priorityflags", "").split(",")} - {""}
     left = [key for key, nothing in _NOT_MODELLED.items() if given.get(key.lower(), "").upper() not in nothing]
     left += [f"PriorityFlags={flag}" for flag in sorted(flags - _FLAGS)]

@@ -216,7 +216,8 @@ def _incomplete(entries: set[str], matching: Sequence[Reader]) -> str:
     """What a folder that cannot be read has, and what it lacks, with the commands that print that."""
     if not matching:
         names = sorted(entries)[:3] + ["..."] * (len(entries) > 3)
-        return f"has {', '.join(names)}, and no file that is read; {_expected()}" if names else f"is empty; {_expected()}"
+        what = f"has {', '.join(names)}, and no file that is read" if names else "is empty"
+        return f"{what}; {_expected()}"
     present = _and(sorted({name for kind in matching for name in kind.known(entries)}))
     lacking = {_and(kind.missing(entries)): kind for kind in reversed(matching)}
     missed = list[str]()

@@ -257,8 +257,9 @@ def read_table(
             row = [cell[1:] if _ESCAPED.match(cell) else cell for cell in map(str.strip, raw)]
             if any(row) and not header:
                 header = _header(row, f"{name}, line {start}", required)
+                known = [*required, *(further or ())]
                 for column in header if further is not None else ():
-                    if column not in (known := (*required, *further)):
+                    if column not in known:
                         raise InvalidInstance(
                             f"{name}, line {start}: the column {short(column)} is not read; rename it to one of "
                             f"{', '.join(known)}, or remove it"

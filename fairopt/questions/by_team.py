@@ -59,9 +59,9 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
         inside = [instance.teams[label] for label in order[level + 1 :]]
         for j in np.flatnonzero(of_user < 0).tolist():
             around = next(filter(None, (of[j] for of in outside)), None)
-            split = around is None or (of_user[teams[around]] >= 0).any()
-            name = next(filter(None, (of[j] for of in inside)), instance.users[j]) if split else around
-            beside.setdefault(name, []).append(j)
+            if around is None or (of_user[teams[around]] >= 0).any():
+                around = next(filter(None, (of[j] for of in inside)), instance.users[j])
+            beside.setdefault(around, []).append(j)
         names += beside
         members += [np.array(rows) for rows in beside.values()]
         own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))

@@ -185,7 +185,7 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
 def test_an_unknown_column_of_contracts_is_named_with_its_line_and_those_that_are_read(tmp_path):
     saved(tmp_path, Database(DEEP), "as_json", {"ml": 5})
     (tmp_path / "contracts.csv").write_text("\naccount,resource,limits\nml,cpu,5\n")
-    message = r"contracts.csv, line 2: the column 'limits' is not read; rename it to one of account, resource, promised, l"
+    message = r"contracts.csv, line 2: the column 'limits' is not read; rename it to one of account, resource, promised"
     with pytest.raises(InvalidInstance, match=message):
         fo.read(tmp_path)
 

@@ -180,7 +180,9 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     weights = {**_by_name(values, "weights"), **{team: w for team, w in arguments["weights"].items() if team in here}}
     others = {key: of for key, of in values["teams"].items() if key != "team"}
     for name in others.keys() & labels.keys():
-        raise InvalidInstance(f"the column {name!r} of users.csv has the name of the label of queues above others; rename it")
+        raise InvalidInstance(
+            f"the column {name!r} of users.csv is named as the label of queues above others; rename it"
+        )
     all_labels = {**labels, **others}
     return values | {
         "teams": all_labels,

@@ -203,7 +203,8 @@ def teams_of(
     notes.add(what, *(owner for owner in owners if owner in inner))
     mine = [listed[one] for one in sorted({*owners, *inner}) if one in listed]
     note_rest(tree, notes)
-    return labels_of(paths, "account"), {one.name: one.weight for one in mine if one.weight and OF_PARENT not in one.notes}
+    weights = {one.name: one.weight for one in mine if one.weight and OF_PARENT not in one.notes}
+    return labels_of(paths, "account"), weights
 
 
 # -- texts ----------------------------------------------------------------------------------------------------

@@ -353,10 +353,8 @@ def test_tables_may_have_queues_of_yarn_beside_them(tmp_path):
 def test_a_label_of_users_that_queues_above_others_have_too_is_refused(tmp_path):
     (tmp_path / "users.csv").write_text("user,team,queue [team],cpu\na,root.x.y,mine,1\n")
     (tmp_path / "servers.csv").write_text("server,cpu\ns,4\n")
-    (tmp_path / "fair-scheduler.xml").write_text(
-        "<allocations><queue name='x'><queue name='y'/></queue></allocations>"
-    )
-    with pytest.raises(InvalidInstance, match="the column 'queue' of users.csv has the name of the label of queues"):
+    (tmp_path / "fair-scheduler.xml").write_text("<allocations><queue name='x'><queue name='y'/></queue></allocations>")
+    with pytest.raises(InvalidInstance, match=r"the column 'queue' of users\.csv is named as the label of queues"):
         fo.read(tmp_path)
 
 

@@ -191,7 +191,8 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
 
 
 def one_each(*jobs, nodes, **options):
-    return read_slurm({"nodes": nodes}, {"jobs": numbered(job(tres_req_str="cpu=1,node=1", **one) for one in jobs)}, **options)
+    listed = numbered(job(tres_req_str="cpu=1,node=1", **one) for one in jobs)
+    return read_slurm({"nodes": nodes}, {"jobs": listed}, **options)
 
 
 def fair(made, resource):

@@ -98,15 +98,17 @@ def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> No
                     raise missing(f"the option {name!r}")
                 every = dict.fromkeys([*_GENERAL, *(of.name for one in known for of in one.options)])
                 raise InvalidInstance(f"{name!r} is no option of a reader; {nearest(name, every)}")
+            shown = f"{name!r}{' (--teams)' * (name == 'labels')}"
             raise InvalidInstance(
-                f"{name!r} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"
+                f"{shown} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"
             )
 
 
 def _of_file(place: Path, given: Mapping[str, Any]) -> Arguments:
     """The arguments in a file whose name does not say that it is JSON or YAML."""
     if not place.exists():
-        raise InvalidInstance(f"{place} does not exist; {_expected()}")
+        fix = f"--capacity {place} says what there is of a resource" if "=" in place.name else _expected()
+        raise InvalidInstance(f"{place} does not exist; {fix}")
     for kind in readers_to_ask():
         if kind.asked(kind.path, place, ()):
             return _read_as(kind, [place], given, f"{place} is one of {kind.name}")

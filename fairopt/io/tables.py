@@ -20,6 +20,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import steps, tell
+from fairopt.runtime.ranges import fix_or_unit, in_range
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
@@ -157,13 +158,13 @@ class InputTable:
         rules = Column(column) if isinstance(column, str) else column
         values = self._floats(rules)
         good = values > 0 if rules.positive else values >= 0
-        if not rules.infinite:
-            good &= values < np.inf
+        good &= in_range(values) | (values == np.inf if rules.infinite else False)
         if rules.whole:
             good &= (values == np.floor(values)) & (values <= _LARGEST_WHOLE)
         if not good.all():
             row = int(np.argmin(good))
-            self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {rules.fix}")
+            fix = fix_or_unit(values[row], rules.fix, rules.name)
+            self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {fix}")
         return values
 
     def _floats(self, rules: Column) -> Float:

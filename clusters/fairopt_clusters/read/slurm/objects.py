@@ -112,7 +112,10 @@ def read_servers(
     closed: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         given_name = entry.get("name") if isinstance(entry, Mapping) else None
-        place = f"nodes[{k}]" + (f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else "")
+        of_text = str(entry.get("place") or "").removeprefix(f"{document}, ") if isinstance(entry, Mapping) else ""
+        place = (of_text or f"nodes[{k}]") + (
+            f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else ""
+        )
         node = checked(_ServerState, entry, document, place)
         name, state = node.name, {_STATE_ABBREVIATIONS.get(word, word) for word in node.state | node.state_flags}
         if state & _UNUSABLE and name in in_use and name not in closed:

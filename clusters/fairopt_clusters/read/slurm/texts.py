@@ -143,7 +143,7 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
         for host in _hosts(record["nodename"], place):
             if host in servers:
                 raise InvalidInstance(f"{place}: the node {shown(host)} is there twice; give each node once")
-            servers[host] = {"name": host, **_entry(record, place)}
+            servers[host] = {"name": host, "place": place, **_entry(record, place)}
     if not servers:
         raise InvalidInstance(f"{name} names no servers; give the records NodeName=... too")
     for record, place in records["downnodes"]:

@@ -268,6 +268,7 @@ TWICE = KAI.replace("name: vision", "name: research").replace("  parentQueue: re
             KAI.replace("quota: 8", "quota: 8Gib"),
             r'\(vision\).spec.resources.gpu.quota is "8Gib"; give a number',
         ),
+        ("q.yaml", KAI.replace("quota: 8", "quota: 1e300"), r"gpu.quota is 1e\+300; give at most 9.22337e\+18"),
         ("q.yaml", KAI.replace("quota: 8", "quota: -2"), r"gpu.quota is -2; give a number >= 0, or -1"),
         ("q.yaml", VOLCANO.replace("64Gi", "64Gib"), r'\(lab-prod\).spec.capability.memory is "64Gib"; write 64Gi'),
         ("q.yaml", VOLCANO.replace("1/4/8", "1/4"), r"hierarchy-weights is .1/4.; give as many weights as"),

@@ -190,3 +190,24 @@ def test_a_limit_of_a_partition_that_is_none_names_the_line_of_slurm_conf(field,
     with pytest.raises(InvalidInstance) as error:
         fo.read(place)
     assert str(error.value).startswith(f"{place / 'slurm.conf'}, line {line}, {words}")
+
+
+@pytest.mark.parametrize(
+    ("conf", "nodes", "contracts", "words"),
+    [
+        (CONF.replace("RealMemory=102400 Feature", "RealMemory=nan Feature"), None, None,
+         'slurm.conf: line 4 (c1).real_memory is "nan"; give a whole number >= 0'),
+        (None, [{"name": "n", "cpus": 1e300}], None, "(n).cpus is 1e+300; give a whole number >= 0 below 2**64"),
+        (CONF, None, "account,resource,limit\na,cpu,1e300\n",
+         "contracts.csv, line 2, column 'limit': the value is 1e300; numbers other than 0 lie between 1e-60 and 1e60"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_cluster_has_are_refused_by_file_place_and_value(conf, nodes, contracts, words, tmp_path):
+    accounts = {"associations": [{"account": "a", "parent_account": "root", "shares_raw": 1}]}
+    files = {"associations_json": json.dumps(accounts)}
+    files |= {} if conf is None else {"slurm_conf": conf.format(more="")}
+    files |= {} if nodes is None else {"nodes_json": json.dumps({"nodes": nodes})}
+    files |= {} if contracts is None else {"contracts_csv": contracts}
+    with pytest.raises(InvalidInstance) as error:
+        fo.read(folder(tmp_path, [job(1, "a", "cpu=1,node=1")], **files))
+    assert words in str(error.value)

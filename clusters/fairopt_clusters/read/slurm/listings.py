@@ -14,6 +14,7 @@ from fairopt.io import shown
 from fairopt_clusters.read.slurm.accounts import entry_of
 from fairopt_clusters.read.slurm.fields import amount_of, time_seconds
 from fairopt_clusters.read.slurm.objects import JOB_ID
+from fairopt_clusters.read.slurm.tables import rows_of, titles_of
 
 
 def _table(text: str) -> dict[str, str]:
@@ -49,8 +50,7 @@ _ENDLESS = {"", "UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit", "N/A"}
 
 def listing_of(text: str, name: str) -> dict[str, Any] | None:
     """The document of one of these texts, None for others."""
-    first = text.lstrip("\n").partition("\n")[0]
-    titles = [one.strip() for one in first.split("|")] if "|" in first else first.split()
+    titles = titles_of(text)
     if re.match(r"JobId=\d", text.lstrip()):
         return {"jobs": list(_records(text, name))}
     if "JOBID" in titles:
@@ -60,23 +60,8 @@ def listing_of(text: str, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _rows(text: str, name: str, command: str) -> Iterator[tuple[dict[str, str], str]]:
-    """The cells of a table by title, and its place; columns are separated by ``|``, or by blanks."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    bar = "|" in lines[0][1]
-    header = [one.strip() for one in lines[0][1].removesuffix("|").split("|" if bar else None)]
-    for number, line in lines[1:]:
-        cells, place = line.split("|" if bar else None), f"{name}, line {number}"
-        cells = cells[:-1] if len(cells) == len(header) + 1 and not cells[-1] else cells
-        if len(cells) != len(header):
-            raise InvalidInstance(
-                f"{place}: the row has {len(cells)} cells where the header has {len(header)}; give {command}"
-            )
-        yield dict(zip(header, cells, strict=True)), place
-
-
 def _queue(text: str, name: str) -> Iterator[dict[str, Any]]:
-    for row, place in _rows(text, name, _SQUEUE):
+    for row, place in rows_of(text, name, _SQUEUE):
         for needed in (("CPUS", "TRES_PER_NODE", "TRES_PER_JOB"), ("ST", "STATE"), ("ACCOUNT", "USER")):
             if not row.keys() & {*needed}:
                 raise InvalidInstance(f"{name} has no column {needed[0]}; give {_SQUEUE}")
@@ -134,7 +119,7 @@ def _job(given: Mapping[str, str], place: str) -> dict[str, Any]:
 
 def _associations(text: str, name: str) -> Iterator[dict[str, Any]]:
     path = list[str]()
-    for row, place in _rows(text, name, _SACCTMGR):
+    for row, place in rows_of(text, name, _SACCTMGR):
         given = {title.replace(" ", "").lower(): cell for title, cell in row.items()}
         if "share" not in given:
             raise InvalidInstance(f"{name} has no column Share; give {_SACCTMGR}")

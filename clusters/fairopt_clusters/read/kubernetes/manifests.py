@@ -58,10 +58,7 @@ def _job(spec: str, each: str = "", *numbers: str) -> tuple[_Pods]:
 _REPLICAS = _Kind((_Pods("spec.template", ("spec.replicas",)),))
 _GROUP = "spec.leaderWorkerTemplate"
 KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
-    "batch": {
-        "Job": _Kind(_job("spec")),
-        "CronJob": _Kind(_job("spec.jobTemplate.spec")),
-    },
+    "batch": {"Job": _Kind(_job("spec")), "CronJob": _Kind(_job("spec.jobTemplate.spec"))},
     "apps": {"Deployment": _REPLICAS, "ReplicaSet": _REPLICAS, "StatefulSet": _REPLICAS},
     "v1": {"ReplicationController": _REPLICAS},
     "jobset.x-k8s.io": {"JobSet": _Kind(_job("template.spec", "spec.replicatedJobs", "replicas"), True)},
@@ -105,12 +102,7 @@ _QUEUES = (
     *("spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue"),
 )
 _SUSPENDED = ("spec.suspend", "spec.runPolicy.suspend")
-_PHASES = (
-    "status.state.phase",
-    "status.applicationState.state",
-    "status.jobDeploymentStatus",
-    "status.jobStatus",
-)
+_PHASES = ("status.state.phase", "status.applicationState.state", "status.jobDeploymentStatus", "status.jobStatus")
 _ENDED = {"complete", "completed", "failed", "succeeded", "stopped", "aborted", "terminated"}
 _OF_OWNERS = {  # labels of what a controller makes, and the kind of the object that they name
     "jobset.sigs.k8s.io/jobset-name": "JobSet",

@@ -271,11 +271,7 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
 
 
 def _parts(
-    owned: list[_Job],
-    places: list[Bool],
-    servers: list[SlurmServer],
-    closed: list[SlurmServer],
-    notes: Notes,
+    owned: list[_Job], places: list[Bool], servers: list[SlurmServer], closed: list[SlurmServer], notes: Notes
 ) -> Iterator[tuple[Work, dict[str, Fraction], Amounts]]:
     """The tasks of jobs, with what they take: of those that run what is allocated on each server, of others as asked.
 

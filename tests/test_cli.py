@@ -390,7 +390,7 @@ def test_help_of_compare_tells_where_types_of_servers_come_from(run: Any) -> Non
 
 BAD_INPUT = {
     "missing file": ("solve nowhere", "InvalidInstance: nowhere does not exist"),
-    "folder without files": ("solve nothing", "InvalidInstance: nothing has no file users.csv"),
+    "folder without files": ("solve nothing", "InvalidInstance: nothing is empty; give a folder with users.csv"),
     "unknown policy": ("solve cluster -p drff", "InvalidBlock: no policy 'drff'; did you mean 'drf'"),
     "wrong parameter": ("solve cluster -p kdf:q=2", "it takes k=2"),
     "parameter out of range": ("solve cluster -p fds:alpha=-1", "InvalidBlock: alpha is -1"),

@@ -17,8 +17,9 @@ from fairopt.blocks.shares import DominantShare, Share, best_server, kept, requi
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
-from fairopt.instance.validation import POSITIVE, fix_or_unit, in_range
+from fairopt.instance.validation import POSITIVE
 from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.ranges import fix_or_unit, in_range
 
 __all__ = ["OfTeam", "Surplus"]
 

@@ -23,6 +23,7 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.networks.paths import on_network
+from fairopt.online import ByRules
 from fairopt.policies import known_policies, named_policy
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.mechanism import no_constraints
@@ -189,9 +190,9 @@ def asked(
 
     def of(instance: Instance, source: Source | None = None) -> dict[str, Any]:
         found = [one(instance) for one in known]
-        if source is not None and any(hasattr(one, "by_rules") for one in found):
+        if source is not None and any(isinstance(one, ByRules) for one in found):
             rules = source.rules(instance, source.options.get("users"))
-            found = [one.by_rules(rules) if rules is not None and hasattr(one, "by_rules") else one for one in found]
+            found = [one.by_rules(rules) if rules is not None and isinstance(one, ByRules) else one for one in found]
         chosen = mechanisms(found)
         names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
         if names and instance.teams.mixed:

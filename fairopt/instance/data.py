@@ -23,6 +23,7 @@ from fairopt.instance.teams import Teams, innermost_first, split_weights
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.hostlists import hostlist, names_of
 from fairopt.runtime.lazy import later
+from fairopt.runtime.ranges import in_range
 
 T = TypeVar("T")
 
@@ -188,7 +189,7 @@ class Instance:
         self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self.by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
-        right = (own != 0) & validation.in_range(own)
+        right = (own != 0) & in_range(own)
         validation.check_per_user(own, "weights", right, validation.POSITIVE, names.users)
         self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
         self.own_weights = own  # before weights of teams are divided among their members
@@ -196,7 +197,7 @@ class Instance:
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
         most = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(most)
-        right = validation.in_range(most) | (most == np.inf)
+        right = in_range(most) | (most == np.inf)
         validation.check_per_user(most, "task_limits", right, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
         validation.check_totals(self.total_capacities, names)
@@ -204,7 +205,7 @@ class Instance:
         validation.refuse_units_of_users(of_users)
         floors = self.per_user(of_users, "guarantees", default=0.0)
         fix = "give a finite number of tasks >= 0"
-        validation.check_per_user(floors, "guarantees", validation.in_range(floors), fix, names.users)
+        validation.check_per_user(floors, "guarantees", in_range(floors), fix, names.users)
         self.guarantees: Float = validation.frozen(floors)
         self.team_guarantees: dict[str, dict[str, float]] = validation.guarantees_of_teams(of_teams, names.resources)
         self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)

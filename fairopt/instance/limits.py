@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
-from fairopt.instance.validation import NOT_NEGATIVE, fix_or_unit, in_range
+from fairopt.instance.validation import NOT_NEGATIVE
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.ranges import fix_or_unit, in_range
 
 
 @dataclass(frozen=True)

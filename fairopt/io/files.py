@@ -98,15 +98,17 @@ def _refuse_others(taken: set[str], given: Mapping[str, Any], is_one: str) -> No
                     raise missing(f"the option {name!r}")
                 every = dict.fromkeys([*_GENERAL, *(of.name for one in known for of in one.options)])
                 raise InvalidInstance(f"{name!r} is no option of a reader; {nearest(name, every)}")
+            shown = f"{name!r}{' (--teams)' * (name == 'labels')}"
             raise InvalidInstance(
-                f"{name!r} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"
+                f"{shown} is an option for folders of {takers}, and {is_one}; leave it out, or give such a folder"
             )
 
 
 def _of_file(place: Path, given: Mapping[str, Any]) -> Arguments:
     """The arguments in a file whose name does not say that it is JSON or YAML."""
     if not place.exists():
-        raise InvalidInstance(f"{place} does not exist; {_expected()}")
+        fix = f"--capacity {place} says what there is of a resource" if "=" in place.name else _expected()
+        raise InvalidInstance(f"{place} does not exist; {fix}")
     for kind in readers_to_ask():
         if kind.asked(kind.path, place, ()):
             return _read_as(kind, [place], given, f"{place} is one of {kind.name}")
@@ -195,11 +197,7 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
     others = entries.difference(*(kind.known(entries) for kind in complete))
     _refuse_if_missing(sorted(others), str(folder), also_by_ending=not matching)
     if not complete:
-        present = sorted({name for kind in matching for name in kind.known(entries)})
-        lacking = {_and(kind.missing(entries)): kind.name for kind in reversed(matching)}
-        missed = [f"{files} (for {name})" for files, name in reversed(lacking.items())]
-        what = f"has {_and(present)}, but no " + " and no ".join(missed) if matching else "has no file users.csv"
-        raise InvalidInstance(f"{folder} {what}; {_expected()}{broken(READERS)}")
+        raise InvalidInstance(f"{folder} {_incomplete(entries, matching)}{broken(READERS)}")
     kind = max(complete, key=lambda kind: len(kind.known(entries)))
     mine = kind.known(entries)
     for other in matching:
@@ -214,6 +212,22 @@ def reader_of_folder(folder: Path, options: Mapping[str, Any]) -> tuple[Reader, 
             raise InvalidInstance(f"{folder} has both {_and([one.name for one in found_parts])}; keep one")
         parts.append(found_parts[0] if found_parts else None)
     return kind, parts
+
+
+def _incomplete(entries: set[str], matching: Sequence[Reader]) -> str:
+    """What a folder that cannot be read has, and what it lacks, with the commands that print that."""
+    if not matching:
+        names = sorted(entries)[:3] + ["..."] * (len(entries) > 3)
+        what = f"has {', '.join(names)}, and no file that is read" if names else "is empty"
+        return f"{what}; {_expected()}"
+    present = _and(sorted({name for kind in matching for name in kind.known(entries)}))
+    lacking = {_and(kind.missing(entries)): kind for kind in reversed(matching)}
+    missed = list[str]()
+    for files, kind in reversed(lacking.items()):
+        by = [line.strip() for line in kind.examples.splitlines() if line.endswith(f"/{files}")]
+        missed.append(f"{files} (for {kind.name}{': ' * bool(by)}{''.join(by)})")
+    what = "it" if len(missed) == 1 and " and " not in missed[0] else "what is missing of one of these"
+    return f"has {present}, but no {' and no '.join(missed)}; add {what}"
 
 
 def _listed(folder: Path) -> set[str]:

@@ -20,6 +20,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import steps, tell
+from fairopt.runtime.ranges import fix_or_unit, in_range
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
@@ -157,13 +158,13 @@ class InputTable:
         rules = Column(column) if isinstance(column, str) else column
         values = self._floats(rules)
         good = values > 0 if rules.positive else values >= 0
-        if not rules.infinite:
-            good &= values < np.inf
+        good &= in_range(values) | (values == np.inf if rules.infinite else False)
         if rules.whole:
             good &= (values == np.floor(values)) & (values <= _LARGEST_WHOLE)
         if not good.all():
             row = int(np.argmin(good))
-            self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {rules.fix}")
+            fix = fix_or_unit(values[row], rules.fix, rules.name)
+            self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {fix}")
         return values
 
     def _floats(self, rules: Column) -> Float:
@@ -218,7 +219,9 @@ def escaped(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
-def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
+def read_table(
+    path: str | os.PathLike[str], required: Sequence[str], further: Sequence[str] | None = None
+) -> InputTable:
     r"""The table in a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out.
 
     Parameters
@@ -227,6 +230,8 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
         The file.
     required : sequence of str
         Headers that it must have.
+    further : sequence of str, optional
+        All others that it may have; with None it may have any.
 
     Examples
     --------
@@ -253,6 +258,13 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
             row = [cell[1:] if _ESCAPED.match(cell) else cell for cell in map(str.strip, raw)]
             if any(row) and not header:
                 header = _header(row, f"{name}, line {start}", required)
+                known = [*required, *(further or ())]
+                for column in header if further is not None else ():
+                    if column not in known:
+                        raise InvalidInstance(
+                            f"{name}, line {start}: the column {short(column)} is not read; rename it to one of "
+                            f"{', '.join(known)}, or remove it"
+                        )
             elif any(row):
                 rows.append(row)
                 lines.append(start)

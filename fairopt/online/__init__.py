@@ -4,7 +4,7 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 
 * `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
 * `BackfillScheduler`, `HierarchicalScheduler` and `SlurmScheduler`, for `simulate` and for loops of your own; the last
-  by `SlurmRules` of `Account`, `Priority`, `Partition` and `RunningLimit`.
+  by `SlurmRules` of `Account`, `Priority`, `Partition` and `RunningLimit`. `ByRules`: policies that follow them.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
 * `Usage` and its members `VTC`, `DRR`, `Karma`, `Slurm`, `HTCondor`, `Kueue` and `KAI`: what a `Scheduler` remembers.
 * `service`: what users were served over time, a `Service`. `service_gap` and `longest_wait`: what a replay kept of

@@ -8,6 +8,7 @@ from fairopt.online.promises import longest_wait as longest_wait
 from fairopt.online.promises import service_gap as service_gap
 from fairopt.online.served import Service as Service
 from fairopt.online.served import service as service
+from fairopt.online.slurm import ByRules as ByRules
 from fairopt.online.slurm import Partition as Partition
 from fairopt.online.slurm import Priority as Priority
 from fairopt.online.slurm import RunningLimit as RunningLimit

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -188,6 +188,48 @@ class SlurmRules:
     limits: Sequence[RunningLimit] = ()
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+
+@runtime_checkable
+class ByRules(Protocol):
+    """A policy that takes what it does not say itself, such as what is billed, from the rules of the input.
+
+    Commands call `by_rules` of such policies with what the input says of its scheduler (``rules`` of
+    `fairopt.io.Reader`), and use what it returns.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> class Billed(fo.policies.NotOfBlocks):
+    ...     def by_rules(self, rules):
+    ...         return self
+    >>> issubclass(Billed, fo.online.ByRules)
+    True
+    """
+
+    def by_rules(self, rules: SlurmRules) -> Self:
+        """The policy under these rules.
+
+        Parameters
+        ----------
+        rules : SlurmRules
+            What the input says.
+
+        Returns
+        -------
+        Self
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> class Largest:
+        ...     largest = False
+        ...     def by_rules(self, rules):
+        ...         self.largest = rules.priority.largest
+        ...         return self
+        >>> Largest().by_rules(fo.online.SlurmRules()).largest
+        False
+        """
 
 
 class SlurmScheduler(BackfillScheduler):

@@ -5,8 +5,8 @@ The names for users, beside `Allocation.explain` and `fairopt.what_if`, which re
 
 The names for packages that report on answers:
 
-* `team_sums`, a `TeamSums`, under the label that `teams_shown` names; `guaranteed_units` of teams. `server_names` and
-  `server_kinds`: servers in sentences. What is in use, as a part, is `part_of_capacity` or `part_of`.
+* `team_sums`, a `TeamSums`, of `team_members` under the label that `teams_shown` names; `guaranteed_units` of teams.
+* `server_names`, `server_kinds`: servers in sentences. What is in use, as a part, is `part_of_capacity` or `part_of`.
 * `held_now`, a `HeldNow` whose rows are `OVER`, `UNDER` or `EVEN`; `described_held`: the same as plain data;
   `by_team_else_user`: its label. `most_used`: the resource that is used most.
 * `idle_sentence`: what limits leave idle though users wait for it.

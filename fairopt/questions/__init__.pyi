@@ -13,6 +13,7 @@ from fairopt.questions.buying import purchases as purchases
 from fairopt.questions.by_server import part_of as part_of
 from fairopt.questions.by_team import TeamSums as TeamSums
 from fairopt.questions.by_team import guaranteed_units as guaranteed_units
+from fairopt.questions.by_team import team_members as team_members
 from fairopt.questions.by_team import team_sums as team_sums
 from fairopt.questions.by_team import teams_shown as teams_shown
 from fairopt.questions.explain import Explainer as Explainer

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
-from fairopt.runtime.arrays import Float
+from fairopt.runtime.arrays import Float, Indices
 
 
 class TeamSums(NamedTuple):
@@ -32,9 +32,7 @@ class TeamSums(NamedTuple):
 
 
 def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
-    """The sums under a label; with ``alone`` also of those without it, and without a label of each user.
-
-    A user without the label counts in its outermost team inside it, which stands beside the teams of the label.
+    """The sums under a label; with ``alone`` of all `team_members`, and without a label of each user.
 
     Examples
     --------
@@ -44,26 +42,58 @@ def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> Te
     >>> sums.names, sums.units[:, 0].tolist()
     (('v', 'n'), [4.0, 2.0])
     """
-    instance, teams = allocation.instance, allocation.instance.teams.names
+    instance = allocation.instance
     if by is None:
         every = tuple(np.arange(instance.n_users)[:, None])
         return TeamSums(instance.users, every, instance.own_weights, units_of(allocation), allocation._dominant_shares)
-    names = [name for name in instance.teams.labelling(by).names if name in teams]
-    members = [teams[name] for name in names]
-    weights = [instance.team_weights.get(name, 1.0) for name in names]
-    if alone:
-        order, beside = instance.teams.outermost_first, dict[str, list[int]]()
-        inside = [instance.teams[label] for label in order[order.index(by) + 1 :]]
-        for j in np.flatnonzero(instance.teams.labelling(by).of_user < 0).tolist():
-            beside.setdefault(next(filter(None, (of[j] for of in inside)), instance.users[j]), []).append(j)
-        names += beside
-        members += [np.array(rows) for rows in beside.values()]
-        own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
-        weights += [own.get(name, instance.team_weights.get(name, 1.0)) for name in beside]
+    found = team_members(instance, by, alone)
+    names, members = [*found], [*found.values()]
+    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
+    teams, of_teams = instance.teams.names, instance.team_weights
+    weights = [of_teams.get(name, 1.0) if name in teams else own[name] for name in names]
     given = units_of(allocation)
     units = np.array([given[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
     dominant = part_of_capacity(units, np.broadcast_to(instance.total_capacities, units.shape), 0.0).max(axis=1)
     return TeamSums(tuple(names), tuple(members), np.array(weights), units, dominant)
+
+
+def team_members(instance: Instance, by: str, alone: bool = True) -> dict[str, Indices]:
+    """The teams under a label with their users; with ``alone`` also those that stand beside them.
+
+    A user without the label counts in a team beside those of the label: the one around it, if no member of that has the
+    label, else its outermost team inside the label, else itself.
+
+    Parameters
+    ----------
+    instance : Instance
+        With the label.
+    by : str
+        The label.
+    alone : bool, default True
+        Whether users without the label count.
+
+    Returns
+    -------
+    dict of ndarray by name
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[1], [1], [1]], [6], users=["a", "b", "c"], teams={"team": ["v", None, "v"]})
+    >>> {name: rows.tolist() for name, rows in fo.questions.team_members(pool, "team").items()}
+    {'v': [0, 2], 'b': [1]}
+    """
+    teams, beside = instance.teams.names, dict[str, list[int]]()
+    out = {name: teams[name] for name in instance.teams.labelling(by).names if name in teams}
+    order, of_user = instance.teams.outermost_first, instance.teams.labelling(by).of_user
+    outside = [instance.teams[label] for label in order[: order.index(by)][::-1]]
+    inside = [instance.teams[label] for label in order[order.index(by) + 1 :]]
+    for j in np.flatnonzero(of_user < 0).tolist() if alone else ():
+        around = next(filter(None, (of[j] for of in outside)), None)
+        if around is None or (of_user[teams[around]] >= 0).any():
+            around = next(filter(None, (of[j] for of in inside)), instance.users[j])
+        beside.setdefault(around, []).append(j)
+    return out | {name: np.array(rows) for name, rows in beside.items()}
 
 
 def guaranteed_units(instance: Instance) -> dict[str, dict[str, float]]:

@@ -171,8 +171,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def _teams_table(allocation: Allocation, by: str) -> Table:
-    """What the members of each team hold together."""
-    sums = team_sums(allocation, by)
+    """What the members of each team, and of each that stands beside these, hold together."""
+    sums = team_sums(allocation, by, alone=True)
     chosen = both_ends(sums.dominant / sums.weights)
     about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
     about += unusual(chosen, "weight", sums.weights, 1)
@@ -410,7 +410,7 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
     headers, i = list(allocations) if whole_names else shortened(list(allocations)), most_used(allocations.values())
     said = ", the most used resource" if instance.n_resources > 1 else ""
     for by in instance.teams.outermost_first:
-        sums = [team_sums(a, by) for a in allocations.values()]
+        sums = [team_sums(a, by, alone=True) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
         names = [sums[0].names[t] for t in chosen]
         fewer = f" ({len(chosen)} of {len(sums[0].names):,})" if len(chosen) < len(sums[0].names) else ""
@@ -552,17 +552,19 @@ def unusual(chosen: Sequence[int], header: str, values: Float, usual: float) -> 
 
 
 def signed(*columns: Float) -> list[list[str]]:
-    """Numbers of several columns with the same decimals; the last are differences, with their signs.
+    """Numbers of several columns with the same decimals; the last are differences, with their signs unless they show 0.
 
     Examples
     --------
     >>> from fairopt.report import signed
-    >>> signed(np.array([1.0]), np.array([0.5]))
-    [['1.0000'], ['+0.5000']]
+    >>> signed(np.array([1.0]), np.array([0.5])), signed(np.array([6.0]), np.array([1e-15]))
+    ([['1.0000'], ['+0.5000']], [['6.0000'], ['0']])
     """
     count, texts = len(columns[0]), numbers(np.concatenate(columns))
     *others, apart = (texts[k * count : (k + 1) * count] for k in range(len(columns)))
-    return [*others, ["+" * int(x > 0) + text for x, text in zip(columns[-1], apart, strict=True)]]
+    zero = [text != "-" and not text.strip("-0.,") for text in apart]  # "-" stands for what is not known
+    signs = ["+" * int(x > 0) for x in columns[-1]]
+    return [*others, ["0" if none else s + text for none, s, text in zip(zero, signs, apart, strict=True)]]
 
 
 def scarcest_first(scarcest: int, n_resources: int) -> list[int]:

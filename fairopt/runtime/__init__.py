@@ -5,7 +5,7 @@
 * `clock`: time limits. `progress`: callbacks for long computations, where limits are checked.
 * `display`: numbers and names in text. `hostlists`: names of hosts, written briefly.
 * `threads`: one BLAS thread while fairopt computes.
-* `tolerances`: what counts as equal. `arrays`: types of arrays.
+* `tolerances`: what counts as equal. `ranges`: which numbers are taken. `arrays`: types of arrays.
 * `subprocesses`: solvers in subprocesses that can be killed. `solver_process`: the program of such a subprocess.
 * `extensions`: what other distributions bring by entry points.
 

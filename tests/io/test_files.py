@@ -183,8 +183,8 @@ def fill(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([], "has no file users.csv; give a folder with users.csv and servers.csv"),
-        (["users.parquet"], "has users.parquet, but no servers.parquet .for Parquet tables.; give a folder"),
+        ([], "is empty; give a folder with users.csv and servers.csv"),
+        (["users.parquet"], "has users.parquet, but no servers.parquet .for Parquet tables.; add it"),
         (
             ["users.csv", "servers.parquet"],
             r"has servers.parquet and users.csv, but no servers.csv \(for CSV tables\) and no users.parquet \(for",

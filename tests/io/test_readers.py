@@ -111,7 +111,7 @@ def test_folders_are_known_by_files_and_options_go_to_the_reader_that_takes_them
     (tmp_path / "names").write_text("")
     assert fo.read(tmp_path).users == ("names None 1",)
     assert fo.read(tmp_path, scale=2, full_demand=True).users == ("names None 2",)
-    with pytest.raises(InvalidInstance, match="'labels' is an option for folders of CSV tables and Par"):
+    with pytest.raises(InvalidInstance, match=r"'labels' \(--teams\) is an option for folders of CSV tables and Par"):
         fo.read(tmp_path, labels=["org"])
     with pytest.raises(InvalidInstance, match="'scales' is no option of a reader; did you mean 'scale'"):
         fo.read(tmp_path, scales=2)

@@ -153,8 +153,8 @@ TABLE = [row.strip("| ").split(" | ") for row in ROWS]
 
 
 def jobs_of(text):
-    found = re.findall(r"(\w): (\d+) tasks?(?: of (\d) prefill, (\d) decode)? from (\d+)", text)
-    assert len(found) == text.count(" from ")
+    found = re.findall(r"(\w) (\d+)(?:x\((\d)\+(\d)\))?@(\d+)", text)
+    assert len(found) == text.count("@")
     return [
         fo.Job(
             user, {"slot": 1} | ({"prefill": int(p), "decode": int(d)} if p else {}), 1, tasks=int(n), arrival=int(at)

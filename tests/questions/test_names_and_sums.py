@@ -79,3 +79,18 @@ def test_sums_of_teams_leave_out_users_without_one():
     sums = team_sums(fo.DRF().allocate(cluster.replace(guarantees=None)), "team")
     assert sums.names == ("vision",) and sums.dominant == pytest.approx([2 / 3])
     assert guaranteed_units(cluster) == {"vision": {"cpu": 8.0, "gpu": 2.0}}
+
+
+def test_a_team_that_no_inner_team_divides_stands_beside_inner_teams_under_its_name():
+    """hep has two users and is in physics; ml has users alone; cid is in physics beside hep."""
+    cluster = fo.Instance(
+        [[1]] * 5,
+        [10],
+        users=["ann", "eve", "bob", "dan", "cid"],
+        teams={"account": [None, None, "hep", "hep", None], "top": ["ml", "ml", "physics", "physics", "physics"]},
+        weights={"ml": 40, "hep": 3},
+    )
+    sums = team_sums(fo.HDRF(by=("top", "account")).allocate(cluster), "account", alone=True)
+    assert [*zip(sums.names, map(len, sums.members), sums.weights.tolist(), strict=True)] == [
+        ("hep", 2, 3.0), ("ml", 2, 40.0), ("cid", 1, 1.0),
+    ]  # fmt: skip

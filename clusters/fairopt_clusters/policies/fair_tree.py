@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fairopt import Allocation, DominantShare, Instance, Leximin, Objective, OfTeam, Policy, ResourceShare, Share
 from fairopt.errors import InvalidBlock
-from fairopt.online import SlurmRules
+from fairopt.online import ByRules, SlurmRules
 from fairopt.policies import NotOfBlocks, require_instance
 from fairopt.runtime import Float, Indices
 
@@ -28,7 +28,7 @@ class Billed(Share):
     Parameters
     ----------
     weights : dict of float by resource
-        What a unit costs: a core, a GiB, a GPU.
+        What a unit costs: a core, a GiB, a GPU. Kept as pairs, which ``dict(share.weights)`` takes.
     largest : bool, default False
         ``PriorityFlags=MAX_TRES``.
 
@@ -40,7 +40,7 @@ class Billed(Share):
     array([0.125 , 0.0333])
     """
 
-    weights: Mapping[str, float]
+    weights: Mapping[str, float] | tuple[tuple[str, float], ...]
     largest: bool = False
 
     def __post_init__(self) -> None:
@@ -48,30 +48,24 @@ class Billed(Share):
         for name, weight in given.items():
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
                 raise InvalidBlock(f"Billed: the weight of {name!r} is {weight!r}; give a finite number >= 0")
-        object.__setattr__(self, "weights", _Weights(given))
+        object.__setattr__(self, "weights", tuple(sorted(given.items())))
 
     def per_task(self, instance: Instance) -> Float:
         """What a task is billed, as a part of what all servers would be."""
-        costs = np.array([self.weights.get(name, 0.0) for name in instance.resources])
+        weights = dict(self.weights)
+        costs = np.array([weights.get(name, 0.0) for name in instance.resources])
         billed, there = instance.demands * costs, instance.total_capacities * costs
         if not there.any():
             known = ", ".join(
                 name for name, amount in zip(instance.resources, instance.total_capacities, strict=True) if amount
             )
-            raise InvalidBlock(f"Billed: the weights {dict(self.weights)} bill nothing that the servers have: {known}")
+            raise InvalidBlock(f"Billed: the weights {weights} bill nothing that the servers have: {known}")
         made: Float = billed.max(axis=-1) / there.max() if self.largest else billed.sum(axis=-1) / there.sum()
         return made
 
 
-class _Weights(dict[str, float]):
-    """Weights by resource that hash, as what blocks hold does; `ByUser` would say that the share is by user."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(sorted(self.items())))
-
-
 @dataclass(frozen=True)
-class FairTree(NotOfBlocks):
+class FairTree(NotOfBlocks, ByRules):
     """What Slurm's Fair Tree steers to: at each level of the tree of accounts, billed usage per fairshare is equal.
 
     Of two accounts with the same parent Slurm starts the jobs of the one with less usage per fairshare, and this from
@@ -107,13 +101,13 @@ class FairTree(NotOfBlocks):
     array([8., 4.])
     """
 
-    billing: str | Mapping[str, float] | None = None
+    billing: str | Mapping[str, float] | None = field(default=None, hash=False)  # a dict has no hash
     largest: bool = False
     _keeps_limits = True
 
     def __post_init__(self) -> None:
         if isinstance(self.billing, Mapping):
-            object.__setattr__(self, "billing", Billed(self.billing, self.largest).weights)
+            object.__setattr__(self, "billing", dict(Billed(self.billing, self.largest).weights))
         elif self.largest:
             raise InvalidBlock(
                 "FairTree: largest=True is for weights by resource; give these as billing, or 'max' alone"
@@ -135,7 +129,7 @@ class FairTree(NotOfBlocks):
             return Billed(self.billing, self.largest)
         return DominantShare() if self.billing == MAX else ResourceShare(self.billing or "cpu")
 
-    def by_rules(self, rules: SlurmRules) -> FairTree:
+    def by_rules(self, rules: SlurmRules) -> Self:
         """The same with what a folder says of billing, unless this policy says it.
 
         Parameters
@@ -157,7 +151,7 @@ class FairTree(NotOfBlocks):
         weights = dict[str, float]()
         for one in rules.partitions.values():
             weights |= {name: max(n, weights.get(name, 0.0)) for name, n in (one.billing or {}).items()}
-        return self if self.billing or not weights else FairTree(weights, rules.priority.largest)
+        return self if self.billing or not weights else type(self)(weights, rules.priority.largest)
 
     @property
     def by(self) -> tuple[str, ...]:

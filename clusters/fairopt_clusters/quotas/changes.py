@@ -50,16 +50,7 @@ def changes_of(
 
     known, notes = _present(teams, rows, present, owed_alone)
     made = [
-        Change(
-            row.team,
-            row.resource,
-            row.flavor,
-            row.unit,
-            known.get(row.key),
-            row.most,
-            held_of(row),
-            row.owed,
-        )
+        Change(row.team, row.resource, row.flavor, row.unit, known.get(row.key), row.most, held_of(row), row.owed)
         for row in rows
     ]
     over = [

@@ -68,10 +68,7 @@ class GpuTypes:
             of_slices = sum((of_kinds[kind] for kind in of_kinds if is_slice(kind)), np.zeros(len(units)))
             whole = np.zeros(len(units)) if self.whole is None else units[:, s, self.whole]
             beyond = self.devices(units[:, s]) - whole - of_slices
-            for amounts, kinds in (
-                (whole - of_whole, [kind for kind in has if not is_slice(kind)]),
-                (beyond, [*has]),
-            ):
+            for amounts, kinds in ((whole - of_whole, [kind for kind in has if not is_slice(kind)]), (beyond, [*has])):
                 for t in np.flatnonzero(amounts > _NOTHING).tolist():
                     chosen |= len(kinds) > 1
                     amount = float(amounts[t])

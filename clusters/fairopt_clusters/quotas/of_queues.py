@@ -205,7 +205,7 @@ class Settings(OfQueues):
         teams, work = self.teams, self.given.work
         if not teams.servers.n_users:
             return [], []
-        gives = work.settled(self._changed(()).after)
+        gives, waiting = work.settled(self._changed(()).after)
         out, short = list[Expected](), dict[str, tuple[float, Expected]]()  # with the share of what there is
         most = teams.servers.per_server_demands.max(axis=1)
         for i, name in enumerate(teams.servers.resources):
@@ -223,7 +223,7 @@ class Settings(OfQueues):
                     short[team] = max(short.get(team, (0.0, one)), (share, one), key=lambda of: of[0])
         told = [
             f"{team} gets {one.gives:,.6g} of {one.fair:,.6g} {described(one.resource, '', one.unit)} that are fair"
-            + "".join(f", as {gang} starts whole or not at all" for gang in work.gangs_in(team)[:1])
+            + "".join(f": {gang}, which starts whole or not at all, waits" for gang in work.gangs_in(team, waiting)[:1])
             for team, (_, one) in short.items()
         ]
         notes = [
@@ -244,8 +244,8 @@ class LentNow(OfQueues):
     def _idle(self, rows: Sequence[Quota]) -> list[str]:
         """What Kueue would use, by its own rule, without these limits and not with them."""
         queues, teams = self.given.queues, self.teams
-        free = self.given.work.settled(Changes(queues, teams.names, caps=True).after)
-        now, out = self.given.work.settled(self._changed(rows).after), list[str]()
+        free = self.given.work.settled(Changes(queues, teams.names, caps=True).after).used
+        now, out = self.given.work.settled(self._changed(rows).after).used, list[str]()
         for name, there in teams.there(None).items():
             idle = sum(of.get(name, 0.0) for of in free.values()) - sum(of.get(name, 0.0) for of in now.values())
             out += [of_all(idle, there, name, teams.unit[name])] * (idle > (ABOVE - 1) * there)

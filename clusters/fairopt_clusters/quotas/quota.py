@@ -134,7 +134,7 @@ def to_csv(rows: Iterable[Quota]) -> str:
 
 def read_csv(path: str | os.PathLike[str]) -> list[Quota]:
     """The quotas in a table; the columns ``flavor`` and ``unit`` may be missing."""
-    table = read_table(path, ("team", "resource", "amount"))
+    table = read_table(path, ("team", "resource", "amount"), ("flavor", "unit"))
     teams, resources = table.labels("team", unique=False), table.labels("resource", unique=False)
     flavors, units = (table.texts(name) if name in table.columns else [""] * len(table) for name in ("flavor", "unit"))
     amounts = table.numbers(Column("amount")).tolist()

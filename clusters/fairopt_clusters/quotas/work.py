@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from fairopt_clusters.read.kubernetes.objects import Pod, read_pods
 from fairopt_clusters.read.queues.kueue import InQueues, submitted_in, tree_of
 from fairopt_clusters.read.queues.tree import QueueTree
 from fairopt_clusters.schedulers.cohorts import Node, nodes_of
-from fairopt_clusters.schedulers.course import Timed, settled
+from fairopt_clusters.schedulers.course import Settled, Timed, settled
 from fairopt_clusters.schedulers.start import could_start, least_of, parts_of
 from fairopt_clusters.schedulers.whole import never_start
 
@@ -69,12 +69,12 @@ class Work:
         keys = [(str(one.get("kind")), str((one.get("metadata") or {}).get("name"))) for one, _ in self.objects]
         return tree_of([(now.get(key, one), at) for key, (one, at) in zip(keys, self.objects, strict=True)])
 
-    def settled(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> dict[str, dict[str, float]]:
-        """What queues use of each resource once Kueue has admitted and preempted all that it will."""
+    def settled(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> Settled:
+        """What queues use, and what waits, once Kueue has admitted and preempted all that it will."""
         tree = self.tree(changed)
         owned = tree is not None and any(amount for one in tree.queues for amount in one.guarantee.values())
         if tree is None or self.inside is None or not owned:
-            return {}
+            return Settled({}, frozenset())
         return settled(tree, self.inside.runs, [Timed(one, 0.0, 1.0) for one in self.inside.waits])
 
     def too_large(self, changed: Mapping[tuple[str, str], Raw] | None = None) -> dict[str, str]:
@@ -85,10 +85,10 @@ class Work:
         gangs = [one for one in self.inside.waits if least_of(one) > 1]
         return {one.name: f"{one.name} of {one.queue} {'; '.join(why)}" for one, why in never_start(tree, gangs)}
 
-    def gangs_in(self, queue: str) -> list[str]:
-        """What waits in a queue and starts several pods together, the largest first."""
+    def gangs_in(self, queue: str, names: Collection[str]) -> list[str]:
+        """Those of some workloads that wait in a queue and start several pods together, the largest first."""
         waits = self.inside.waits if self.inside else ()
-        mine = [one for one in waits if one.queue == queue and least_of(one) > 1]
+        mine = [one for one in waits if one.queue == queue and one.name in names and least_of(one) > 1]
         return [one.name for one in sorted(mine, key=lambda one: -sum(one.uses.values()))]
 
     @cached_property

@@ -13,6 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io import in_units, quantity, quantity_at, shown
 
 _NAMES = {"vcore": "cpu", "vcores": "cpu", "memory-mb": "memory", "mem": "memory"}
+_MOST = 2.0**63  # the largest quantity of Kubernetes, and more than any cluster has
 NAME = "capacity"  # of the server that has a given one
 Quantity = Annotated[Fraction, PlainValidator(quantity)]
 
@@ -62,15 +63,16 @@ def usual(name: str) -> str:
 
 
 def number(value: Any, place: str, least: float = 0.0, fix: str = "") -> float:
-    """A finite number of at least ``least``, given as a number or as text."""
+    """A number from ``least`` to 2**63, given as a number or as text."""
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
             raise ValueError
         amount = float(value)
     except (ValueError, OverflowError):
         amount = math.nan
-    if not least <= amount < math.inf:
-        raise InvalidInstance(f"{place} is {shown(value)}; {fix or f'give a number >= {least:g}'}")
+    if not least <= amount <= _MOST:
+        fix = f"give at most {_MOST:g}" if _MOST < amount < math.inf else fix or f"give a number >= {least:g}"
+        raise InvalidInstance(f"{place} is {shown(value)}; {fix}")
     return amount
 
 

@@ -202,9 +202,8 @@ def read_slurm(
     Instance
         Resources ``cpu`` (a core or a thread, as Slurm counts them), ``memory`` (GiB) and generic resources, if some
         job requests them. Owners are teams, as in `read_kubernetes`. With ``associations`` the accounts above are the
-        labels ``parent1`` (the nearest), ``parent2``, ..., and fairshares are the weights of accounts. An account has
-        the same label everywhere: those right below the root have the last one, and accounts of shorter branches have
-        no ``parent1``.
+        labels ``account``, ``account2``, ..., and fairshares are the weights of accounts. An account has the same label
+        everywhere: those right below the root have the last one, and accounts of shorter branches have no ``account``.
 
     Raises
     ------

@@ -177,14 +177,14 @@ def _numbers(path: Path, lines: list[tuple[int, str]]) -> Float:
             )
     with suppress(ValueError):  # the cell that is no number is named below
         made = np.array(cells, dtype=float).reshape(-1, len(FIELDS))
-        if np.isfinite(made).all():
+        if (np.abs(made) < 1e15).all():
             return made
     number, k, cell = next(
         (number, k, cell)
         for (number, _), row in zip(lines, cells, strict=True)
         for k, cell in enumerate(row)
-        if not re.fullmatch(r"-?\d+(\.\d*)?", cell)
+        if not re.fullmatch(r"-?\d{1,15}(\.\d*)?", cell)
     )
     raise InvalidInstance(
-        f"{path}, line {number}, column {k + 1} ({FIELDS[k]}): {shown(cell)} is not a number; {_EXPECTED}"
+        f"{path}, line {number}, column {k + 1} ({FIELDS[k]}): {shown(cell)} is no number below 1e15; {_EXPECTED}"
     )

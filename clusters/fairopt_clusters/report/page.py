@@ -472,10 +472,7 @@ def _classes(allocation: Allocation) -> Table:
     used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:CLASSES].tolist())
     names = [short.get(alike.servers[s], alike.servers[s]) for s in busiest]
-    columns = [
-        Column("servers", names, right=False),
-        Column("number", [f"{alike.counts[s]:,}" for s in busiest]),
-    ]
+    columns = [Column("servers", names, right=False), Column("number", [f"{alike.counts[s]:,}" for s in busiest])]
     if alike.server_types is not None:
         columns.append(Column("type", [str(alike.server_types[s]) for s in busiest], right=False))
     for i, name in enumerate(without_vendor(instance.resources)):
@@ -541,10 +538,7 @@ def _gains(rows: Sequence[words.Worth], lead: str | None, bars: bool = False) ->
     drawn = _bars([one.gain for one in rows]) if bars else ()
     if lead is None:
         return [Column("tasks more", tasks, bars=drawn)]
-    return [
-        Column(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
-        Column("tasks more", tasks),
-    ]
+    return [Column(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn), Column("tasks more", tasks)]
 
 
 def _bars(values: Sequence[float]) -> list[float]:

@@ -29,6 +29,7 @@ from fairopt.questions import (
     server_kinds,
     server_names,
     tasks_of,
+    team_members,
     team_sums,
     teams_shown,
     too_large,
@@ -103,18 +104,13 @@ class Worth:
 def who(instance: Instance) -> tuple[str, list[str]]:
     """Whom the page is about: "team" or "user", and their names."""
     by = teams_shown(instance)
-    if by is None:
-        return "user", list(instance.users)
-    labelling = instance.teams.labelling(by)
-    names = [name for name in labelling.names if name in instance.teams.names]
-    return "team", names + [instance.users[j] for j in np.flatnonzero(labelling.of_user < 0)]
+    return ("user", [*instance.users]) if by is None else ("team", [*team_members(instance, by)])
 
 
 def counted(instance: Instance) -> str:
     """How many teams and users without a team, or users, the page is about."""
     kind, names = who(instance)
-    by = teams_shown(instance)
-    alone = 0 if by is None else int((instance.teams.labelling(by).of_user < 0).sum())
+    alone = sum(name not in instance.teams.names for name in names) if kind == "team" else 0
     without = f" and {plural(alone, 'user')} without a team" if alone else ""
     return plural(len(names) - alone, kind) + without
 

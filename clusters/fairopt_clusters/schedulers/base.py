@@ -188,7 +188,8 @@ class Deployed(NotOfBlocks, ABC):
                         raise InvalidInstance(f"{where}{words}")
         tree = self._with_capacity(tree)
         if not tree.total():
-            raise InvalidInstance(f"{self.name}: there is no capacity to divide; give QueueTree(..., capacity={{...}})")
+            fix = "give --capacity cpu=64, or QueueTree(..., capacity={...})"
+            raise InvalidInstance(f"{self.name}: there is no capacity to divide; {fix}")
         return tree.within({})
 
     def as_owed(self, tree: QueueTree) -> QueueTree:

@@ -75,7 +75,7 @@ def standing(table: pd.DataFrame) -> list[str]:
     """Who waits for what is fair, and who holds more than that, in words; of the table of `beside`."""
     out = list[str]()
     for name, of in table.groupby("resource", sort=False):
-        rows, resource = of[of["asks"] < math.inf], str(name).rpartition(":")[2]
+        rows, resource = of[(of["asks"] < math.inf) & of["fair"].notna()], str(name).rpartition(":")[2]
         flavor = f" of {str(name).rpartition(':')[0]}" * (":" in str(name))
         fair, due = rows["fair"], rows[["fair", "asks"]].min(axis=1)
         kinds = {

@@ -67,13 +67,20 @@ class Course:
         return self.total("short") / self.total("owed") if self.total("owed") else 0.0
 
 
-def settled(tree: QueueTree, running: Sequence[Workload], waiting: Iterable[Timed]) -> dict[str, dict[str, float]]:
-    """What queues use of each resource once Kueue has admitted and preempted all that it will, if nothing ends."""
+class Settled(NamedTuple):
+    """What queues use of each resource, and the names of what waits."""
+
+    used: dict[str, dict[str, float]]
+    waiting: frozenset[str]
+
+
+def settled(tree: QueueTree, running: Sequence[Workload], waiting: Iterable[Timed]) -> Settled:
+    """What there is once Kueue has admitted and preempted all that it will, if nothing ends."""
     every = [Timed(one, 0.0, math.inf) for one in running] + [*waiting]
     run = _Run(Kueue(), tree, every, range(len(running)))
     run.replay.waits |= {*range(len(running), len(every))}
     run.settle(0.0)
-    return run.used()
+    return Settled(run.used(), frozenset(every[j].workload.name for j in run.replay.waits))
 
 
 def course_of(

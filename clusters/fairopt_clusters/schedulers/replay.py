@@ -75,12 +75,7 @@ class Replay:
     """
 
     def __init__(
-        self,
-        nodes: Mapping[str, Node],
-        every: Sequence[Workload],
-        runs: Iterable[int],
-        start: Starting,
-        order: Order,
+        self, nodes: Mapping[str, Node], every: Sequence[Workload], runs: Iterable[int], start: Starting, order: Order
     ):
         self.nodes, self.every, self.start, self.order = nodes, [*every], start, order
         self.runs, self.waits = [*runs], set[int]()  # what runs is in use already

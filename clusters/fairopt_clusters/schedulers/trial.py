@@ -113,8 +113,7 @@ def _within_limits(scheduler: Deployed, case: Case) -> Iterator[Breach]:
 
 
 @trial(
-    "no queue gets more than it asks for, or less while some is left that it may have",
-    without=("lending", "reserved"),
+    "no queue gets more than it asks for, or less while some is left that it may have", without=("lending", "reserved")
 )
 def _non_wasteful(scheduler: Deployed, case: Case) -> Iterator[Breach]:
     tree = scheduler.as_owed(scheduler.checked(case.tree))

@@ -174,6 +174,11 @@ def test_jobs_without_a_limit_have_no_planned_end(run: Any) -> None:
     assert started(run, "unl.txt", "--capacity", "cpu=2", "-p", "easy", "--limit-default", "3600") == ["A", "B", "C"]
     done = run("unl.txt", "--capacity", "cpu=2", "-p", "easy", servers=False)
     assert "1 job without a limit has no planned end (--limit-default gives one)" in done.stderr
+    for wrong in ("nan", "-1", "inf"):
+        refused = run("unl.txt", "--capacity", "cpu=2", "--limit-default", wrong, servers=False)
+        assert refused.exit_code == 2 and f"(--limit-default) is {wrong}; give seconds" in refused.stderr
+    refused = run("unl.txt", "--servers", "cpu=2", servers=False)
+    assert "cpu=2 does not exist; --capacity cpu=2 says what there is of a resource" in refused.stderr
 
 
 def test_parts_of_a_heterogeneous_job_start_together_or_are_left_out(run: Any) -> None:

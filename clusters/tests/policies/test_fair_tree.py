@@ -4,7 +4,7 @@ import json
 
 import fairopt_clusters as fc
 import pytest
-from fairopt_clusters.policies import FairTree
+from fairopt_clusters.policies import Billed, FairTree
 
 import fairopt as fo
 from fairopt.cli.commands import named
@@ -97,3 +97,16 @@ def test_associations_of_slurm_give_the_tree():
     below = [{"account": a, "parent_account": f"p{a}", "shares_raw": 7} | of for a in ("x", "y")]
     made = fc.read_slurm({"nodes": nodes}, {"jobs": jobs}, associations={"associations": [*above, *below]})
     assert json.loads(json.dumps(FairTree().allocate(made).tasks.round(9).tolist())) == [9, 3]
+
+
+def test_billed_shares_of_equal_weights_are_one_block_whatever_their_order():
+    one, same = Billed({"cpu": 1, "gpu": 15}), Billed({"gpu": 15, "cpu": 1})
+    assert (one, hash(one)) == (same, hash(same)) and one != Billed({"cpu": 1})
+    assert eval(repr(one), {"Billed": Billed}) == one  # a repr can be pasted back
+    assert len({FairTree({"cpu": 1}), FairTree({"cpu": 1}), FairTree("max")}) == 2
+
+
+def test_commands_see_that_fair_tree_follows_the_rules_of_the_input():
+    assert isinstance(FairTree(), fo.online.ByRules) and not isinstance(fo.HDRF(), fo.online.ByRules)
+    billed = fo.online.SlurmRules(partitions={"a": fo.online.Partition(billing={"cpu": 2})})
+    assert FairTree().by_rules(billed) == FairTree({"cpu": 2}) and FairTree("max").by_rules(billed) == FairTree("max")

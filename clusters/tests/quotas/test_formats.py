@@ -507,6 +507,7 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
             "line 3, column 'team': 'a' has a quota of 'gpu' on line 2",
         ),
         ("q.csv", "team,resource,amount\na,gpu,-1\n", "column 'amount': the value is -1"),
+        ("q.csv", "team,resource,amount,flavour\na,gpu,1,a100\n", "line 1: the column 'flavour' is not read"),
         (
             "q.sh",
             "sacctmgr show associations\n",

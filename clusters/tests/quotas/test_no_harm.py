@@ -246,8 +246,11 @@ def test_the_first_flavor_that_fits_is_taken_and_else_the_first_where_others_giv
     def one(queue, n, at):
         return Timed(Workload(queue, ways(n)[0], 0, at, f"{queue}{at}", (Part(ways(n)),)), at, 9.0)
 
-    assert settled(two, [], [one("b", 3, 0.0), one("b", 3, 1.0)]) == {"b": {"gpu": 6.0}}
-    assert settled(two, [Workload("b", {"od:gpu": 3.0})], [one("a", 4, 2.0)]) == {"b": {"gpu": 3.0}, "a": {"gpu": 4.0}}
+    assert settled(two, [], [one("b", 3, 0.0), one("b", 3, 1.0)]).used == {"b": {"gpu": 6.0}}
+    assert settled(two, [Workload("b", {"od:gpu": 3.0})], [one("a", 4, 2.0)]).used == {
+        "b": {"gpu": 3.0},
+        "a": {"gpu": 4.0},
+    }
 
 
 def test_entitlements_are_what_each_gets_if_all_ask_for_all():

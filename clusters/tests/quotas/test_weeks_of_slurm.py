@@ -182,6 +182,14 @@ def test_contracts_may_name_resources_as_slurm_does_and_unknown_ones_are_said(tm
             written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, [*contracts, wrong])
 
 
+def test_an_unknown_column_of_contracts_is_named_with_its_line_and_those_that_are_read(tmp_path):
+    saved(tmp_path, Database(DEEP), "as_json", {"ml": 5})
+    (tmp_path / "contracts.csv").write_text("\naccount,resource,limits\nml,cpu,5\n")
+    message = r"contracts.csv, line 2: the column 'limits' is not read; rename it to one of account, resource, promised"
+    with pytest.raises(InvalidInstance, match=message):
+        fo.read(tmp_path)
+
+
 def test_a_promise_that_takes_all_of_the_parent_is_missed_by_what_siblings_keep_which_is_said(tmp_path):
     """Of 60% for science, all promised to physics, bio keeps a hundredth."""
     made = written(tmp_path, Database(DEEP), "as_json", {"ml": 5}, ["physics,cpu,60,"])

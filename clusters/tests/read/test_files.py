@@ -228,7 +228,13 @@ def fill(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["nodes.json"], r"has nodes.json, but no pods.json \(for Kubernetes\) and no jobs.json \(for Slurm\)"),
+        (
+            ["nodes.json"],
+            r"has nodes.json, but no pods.json \(for Kubernetes: kubectl get pods -A -o json > now/pods.json\) and no "
+            r"jobs.json \(for Slurm: squeue --json > slurm/jobs.json\); add what is missing of one of these$",
+        ),
+        (["slurm.conf"], r"has slurm.conf, but no jobs.json \(for Slurm: squeue --json > slurm/jobs.json\); add it$"),
+        (["notes.txt"], "has notes.txt, and no file that is read; give a folder with"),
         (["pods.json"], "has pods.json, but no nodes.json .for Kub"),
         (["instance_events.csv.gz"], "has instance_events.csv.gz, but no machine_events.parquet"),
         (

@@ -152,8 +152,9 @@ def test_measures_of_a_replay_are_those_of_its_tasks(policy, tmp_path, monkeypat
     ("text", "message"),
     [
         ("1 2 3", "line 6: the row has 3 fields, not 18; expected a trace in the Standard Workload Format"),
-        (line(1, 0, "ten", 4), 'line 6, column 4 (run time): "ten" is not a number'),
-        (line(1, 0, "nan", 4), 'line 6, column 4 (run time): "nan" is not a number'),
+        (line(1, 0, "ten", 4), 'line 6, column 4 (run time): "ten" is no number below 1e15'),
+        (line(1, 0, "1e300", 4), 'line 6, column 4 (run time): "1e300" is no number below 1e15'),
+        (line(1, 0, "nan", 4), 'line 6, column 4 (run time): "nan" is no number below 1e15'),
         (line(1, 0, 0, 4), "has no job that ran; "),
         ("", "has no job that ran"),
     ],

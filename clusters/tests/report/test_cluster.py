@@ -417,3 +417,11 @@ def test_a_key_follows_a_link_of_the_menu(window: Browser, file: Path) -> None:
     window.wait("return location.hash", lambda there: there == href)
     top = window.run(f"return document.querySelector('{href}').getBoundingClientRect().top")
     assert -1 <= top < 900
+
+
+def test_the_page_counts_a_team_without_inner_teams_as_one_of_the_teams_that_it_shows() -> None:
+    """hep is in physics, as cid is; ml has two users and no team in it."""
+    teams = {"account": ["hep", "hep", None, None, None], "top": ["physics", "physics", "physics", "ml", "ml"]}
+    pool = fo.Instance([[1]] * 5, [10], users=["bob", "dan", "cid", "ann", "eve"], teams=teams)
+    assert cluster_words.who(pool) == ("team", ["hep", "cid", "ml"])
+    assert cluster_words.counted(pool) == "2 teams and 1 user without a team"

@@ -438,3 +438,18 @@ def test_queues_of_another_scheduler_beside_those_of_kueue_are_named(tmp_path: P
     }
     file = write(tmp_path / "all.json", *two(workload("qa", "w", 2, {GPU: 1})), other)
     assert "left out, as teams are the cluster queues of Kueue: 1 queue of Volcano" in fo.read(file).notes
+
+
+@pytest.mark.parametrize("name", ["associations.json", "sshare.txt"])
+def test_accounts_of_slurm_are_read_from_the_file_or_its_folder_and_need_a_capacity(tmp_path: Path, name: str) -> None:
+    """Of 100 cores ml has 40 and hep, alone in physics, 60."""
+    rows = [("root", "", 1), ("ml", "root", 40), ("physics", "root", 60), ("hep", "physics", 7)]
+    listed = [{"account": one, "parent_account": above, "shares_raw": n} for one, above, n in rows]
+    levels = ("Account|User|RawShares", "root||", " ml||40", " physics||60", "  hep||7")
+    text = json.dumps({"associations": listed}) if name.endswith("json") else "\n".join(levels)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "jobs.json").write_text('{"jobs": []}')
+    for file in (tmp_path / name, tmp_path):
+        found = json.loads(run("queues", file, "--capacity", "cpu=100", "--json"))
+        assert {one["queue"]: one["gives"] for one in found["queues"]} == {"ml": 40, "hep": 60}
+    assert "there is no capacity to divide; give --capacity cpu=64" in " ".join(run("queues", tmp_path, code=2).split())

@@ -25,8 +25,9 @@ from fairopt import datasets
 from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified, nearest, optional
 from fairopt.instance import Instance
 from fairopt.instance.parts import with_rows
-from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, fix_or_unit, in_range, labels
+from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, labels
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.ranges import fix_or_unit, in_range
 from fairopt.solve.form.pool_users import rows_in_a_chunk
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources

@@ -9,6 +9,7 @@ that several pods name is one amount, of which each has a part.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,19 @@ from pydantic import Field
 from fairopt.io import Notes, Part, checked, quantity
 from fairopt_clusters.read.amounts import Name, Quantity
 from fairopt_clusters.read.documents import objects_of
-from fairopt_clusters.read.kubernetes.objects import PODS, Object, Pod, PodSpec, as_mapping, at, at_places, listed, part
+from fairopt_clusters.read.kubernetes.objects import (
+    PODS,
+    Object,
+    Pod,
+    PodSpec,
+    as_mapping,
+    at,
+    at_places,
+    key_of,
+    listed,
+    part,
+    parts,
+)
 from fairopt_clusters.read.kubernetes.transformations import configurations_in
 from fairopt_clusters.read.kubernetes.unread import QUEUE, gangs_of
 
@@ -43,53 +56,45 @@ class _RuntimeClass(Object):
     overhead: dict[str, Quantity] = at("overhead", "podFixed", default=dict)
 
 
+_CHECKED: dict[str, type[Object]] = {"LimitRange": _LimitRange, "RuntimeClass": _RuntimeClass}
+
+
 class Additions:
     """What the objects of a list add to pods and servers in it."""
 
     def __init__(self, document: Json, name: str, capacity: Iterable[str] = ()) -> None:
         self._document, self._name = document, name
-        self._defaults: dict[str, list[Json]] = {}  # as given, by namespace: limits, with what is requested
-        self._overheads: dict[str, Json] = {}
-        self._classes: dict[str, str] = {}  # drivers by DeviceClass
-        self._claims: dict[tuple[str, str], Any] = {}  # requests of templates
-        self._named: dict[tuple[str, str], Any] = {}  # requests of claims
-        self._of_groups = set[tuple[str, str, str]]()  # claims that the pods of a PodGroup share
-        self.unknown = set[str]()  # classes that pods claim and that do not count
-        self._devices: dict[str, dict[str, int]] = {}  # numbers by server and driver
-        self._queues: dict[tuple[str, str], str] = {}  # of PodGroups
-        covered: set[str] | None = None  # by quotas, without which queues of Kueue admit no pod
-        nodes = False
+        of_kind = dict[str, list[tuple[tuple[str, str], Json, Json]]]()  # namespace and name, spec, object
         for item, place in at_places(document):
-            metadata, spec = part(item, "metadata"), part(item, "spec")
-            space, kind = str(metadata.get("namespace") or "default"), item.get("kind")
-            if kind == "LimitRange":
-                checked(_LimitRange, item, name, place)
-                self._defaults.setdefault(space, []).extend(
-                    one for one in spec.get("limits") or () if as_mapping(one).get("type") == "Container"
-                )
-            elif kind == "RuntimeClass":
-                checked(_RuntimeClass, item, name, place)
-                self._overheads[str(metadata.get("name"))] = part(part(item, "overhead"), "podFixed")
-            elif kind == "DeviceClass":
-                self._classes[str(metadata.get("name"))] = _driver(spec)
-            elif kind == "ResourceClaimTemplate":
-                self._claims[space, str(metadata.get("name"))] = part(part(spec, "spec"), "devices").get("requests")
-            elif kind == "ResourceClaim":
-                self._named[space, str(metadata.get("name"))] = part(spec, "devices").get("requests")
-            elif kind == "ResourceSlice" and isinstance(spec.get("devices"), list):
-                mine = self._devices.setdefault(str(spec.get("nodeName")), {})
-                driver = str(spec.get("driver"))
-                mine[driver] = mine.get(driver, 0) + len(spec["devices"])
-            elif kind == "PodGroup":
-                if isinstance(spec.get("queue"), str):
-                    self._queues[space, str(metadata.get("name"))] = spec["queue"]
-                claims = spec.get("resourceClaims")
-                for claim in claims if isinstance(claims, list) else ():
-                    self._of_groups.add((space, str(metadata.get("name")), str(as_mapping(claim).get("name"))))
-            elif kind == "Node":
-                nodes = True
-            elif kind == "ClusterQueue":
-                covered = {*(covered or ()), *_covered(spec)}
+            if (model := _CHECKED.get(kind := str(item.get("kind")))) is not None:
+                checked(model, item, name, place)
+            of_kind.setdefault(kind, []).append((key_of(part(item, "metadata")), part(item, "spec"), item))
+
+        def every(kind: str) -> Iterable[tuple[tuple[str, str], Json, Json]]:
+            return of_kind.get(kind, ())
+
+        self._defaults: dict[str, list[Json]] = {}  # as given, by namespace: limits, with what is requested
+        for (space, _), spec, _ in every("LimitRange"):
+            of_containers = [one for one in parts(spec, "limits") if one.get("type") == "Container"]
+            self._defaults.setdefault(space, []).extend(of_containers)
+        self._overheads = {one: part(part(item, "overhead"), "podFixed") for (_, one), _, item in every("RuntimeClass")}
+        self._classes = {one: _driver(spec) for (_, one), spec, _ in every("DeviceClass")}  # drivers
+        of_templates = ((key, part(spec, "spec")) for key, spec, _ in every("ResourceClaimTemplate"))
+        self._claims = {key: part(spec, "devices").get("requests") for key, spec in of_templates}  # of templates
+        self._named = {key: part(spec, "devices").get("requests") for key, spec, _ in every("ResourceClaim")}
+        self._devices: dict[str, Counter[str]] = {}  # numbers by server and driver
+        for _, spec, _ in every("ResourceSlice"):
+            mine = self._devices.setdefault(str(spec.get("nodeName")), Counter())
+            mine[str(spec.get("driver"))] += len(parts(spec, "devices"))
+        groups = [(key, spec) for key, spec, _ in every("PodGroup")]
+        self._queues = {key: spec["queue"] for key, spec in groups if isinstance(spec.get("queue"), str)}
+        self._of_groups = {  # claims that the pods of a PodGroup share
+            (*key, str(claim.get("name"))) for key, spec in groups for claim in parts(spec, "resourceClaims")
+        }
+        self.unknown = set[str]()  # classes that pods claim and that do not count
+        quotas = [spec for _, spec, _ in every("ClusterQueue")]  # with some, queues of Kueue admit what these cover
+        covered = {one for spec in quotas for one in _covered(spec)} if quotas else None
+        nodes = "Node" in of_kind
         drivers = {driver for of in self._devices.values() for driver in of}
         known = {driver: driver for driver in drivers if driver not in self._classes} | self._classes
         self._names = _names_of_classes(document)
@@ -129,8 +134,7 @@ class Additions:
         """A pod with what is added to it; defaults only if it is new."""
         if not isinstance(item, Mapping) or not isinstance(item.get("spec"), Mapping):
             return item
-        space = str(part(item, "metadata").get("namespace") or "default")
-        return self.to_template(item, space, new="status" not in item)
+        return self.to_template(item, key_of(part(item, "metadata"))[0], new="status" not in item)
 
     def to_template(self, template: Any, namespace: str, new: bool = True) -> Any:
         """A template, or a pod, with what is added to it; defaults only if it is ``new``."""
@@ -155,20 +159,18 @@ class Additions:
 
     def _with_claims(self, spec: Json, namespace: str) -> Json:
         """A spec in which claims of devices whose class is known are amounts."""
-        claims = spec.get("resourceClaims")
-        if not isinstance(claims, list):
+        if not isinstance(spec.get("resourceClaims"), list):
             return spec
         amounts, shared, others = dict[str, int](), dict[str, dict[str, int]](), []
-        for claim in claims:
-            of_claim = as_mapping(claim)
-            named = str(of_claim.get("resourceClaimName") or "")
-            key = (namespace, named or str(of_claim.get("resourceClaimTemplateName")))
-            requests = (self._named if named else self._claims).get(key)
-            of_group = (namespace, str(part(spec, "schedulingGroup").get("podGroupName")), str(of_claim.get("name")))
-            named = named or "/".join(of_group[1:]) * (of_group in self._of_groups)
+        for claim in parts(spec, "resourceClaims"):
+            of_all = str(claim.get("resourceClaimName") or "")
+            key = (namespace, of_all or str(claim.get("resourceClaimTemplateName")))
+            requests = (self._named if of_all else self._claims).get(key)
+            of_group = (namespace, str(part(spec, "schedulingGroup").get("podGroupName")), str(claim.get("name")))
+            of_all = of_all or "/".join(of_group[1:]) * (of_group in self._of_groups)
             devices = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
             if all(one in self._known for one, _ in devices):
-                into = shared.setdefault(f"{namespace}/{named}", {}) if named else amounts
+                into = shared.setdefault(f"{namespace}/{of_all}", {}) if of_all else amounts
                 for one, number in ((self._names.get(one, one), number) for one, number in devices):
                     into[one] = into.get(one, 0) + number
             else:
@@ -182,8 +184,7 @@ def _names_of_classes(document: Json) -> dict[str, str]:
     """The names that quotas of Kueue have for DeviceClasses, but for those of parts of devices."""
     out: dict[str, str] = {}
     for data, _ in configurations_in(zip(document["items"], document["items"].places, strict=True)):
-        given = part(data, "resources").get("deviceClassMappings")
-        for one in map(as_mapping, given if isinstance(given, list) else ()):
+        for one in parts(part(data, "resources"), "deviceClassMappings"):
             classes = one.get("deviceClassNames")
             if isinstance(classes, list) and not one.get("sources"):
                 out |= dict.fromkeys(map(str, classes), str(one.get("name")))
@@ -192,19 +193,15 @@ def _names_of_classes(document: Json) -> dict[str, str]:
 
 def _driver(spec: Json) -> str:
     """The driver all of whose devices are in a DeviceClass, ``""`` if that is not all that it says."""
-    selectors = spec.get("selectors")
-    expressions = (
-        [part(as_mapping(one), "cel").get("expression") for one in selectors] if isinstance(selectors, list) else []
-    )
+    expressions = [part(one, "cel").get("expression") for one in parts(spec, "selectors")]
     match = _DRIVER.fullmatch(str(expressions[0])) if len(expressions) == 1 else None
     return match[1] if match else ""
 
 
 def _covered(spec: Json) -> Iterator[str]:
-    groups = spec.get("resourceGroups")
-    for group in groups if isinstance(groups, list) else ():
-        covered = as_mapping(group).get("coveredResources")
-        yield from (str(one) for one in (covered if isinstance(covered, list) else ()))
+    for group in parts(spec, "resourceGroups"):
+        covered = group.get("coveredResources")
+        yield from map(str, covered if isinstance(covered, list) else ())
 
 
 def _devices(request: Any) -> tuple[str, int]:
@@ -255,9 +252,8 @@ class ResourceQuota(Object):
 
 def of_resource_quotas(document: Mapping[str, Any]) -> bool:
     """Whether a document has ResourceQuotas and nothing else."""
-    items = document.get("items")
-    kinds = [item.get("kind") for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    return document.get("kind") in _KINDS or (bool(kinds) and {*kinds} == {"ResourceQuota"})
+    kinds = {item.get("kind") for item in parts(document, "items") if item}
+    return document.get("kind") in _KINDS or kinds == {"ResourceQuota"}
 
 
 def read_resource_quotas(documents: Iterable[tuple[Mapping[str, Any], str]]) -> list[ResourceQuota]:

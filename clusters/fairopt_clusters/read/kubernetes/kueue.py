@@ -26,9 +26,9 @@ from fairopt_clusters.read.kubernetes.objects import (
     Object,
     Owner,
     PodSpec,
-    as_mapping,
     at,
     part,
+    parts,
     read_objects,
 )
 from fairopt_clusters.read.kubernetes.placement import NamespaceSelector, Taint, Toleration
@@ -318,8 +318,7 @@ class Workload(InNamespace):
     @model_validator(mode="before")
     @classmethod
     def _without_spec_if_finished(cls, data: Any) -> Any:
-        conditions = part(data, "status").get("conditions") if isinstance(data, Mapping) else None
-        states = [as_mapping(one) for one in conditions] if isinstance(conditions, list) else []
+        states = parts(part(data, "status"), "conditions") if isinstance(data, Mapping) else []
         ended = any((one.get("type"), one.get("status")) == _FINISHED for one in states)
         return {**data, "spec": None} if ended else data
 

@@ -18,7 +18,7 @@ from fairopt_clusters.read.amounts import part_of
 from fairopt_clusters.read.documents import objects_of
 from fairopt_clusters.read.kubernetes.additions import Additions
 from fairopt_clusters.read.kubernetes.kueue import JOB_UID, LOCAL_QUEUE, KueueObjects, Template, Workload
-from fairopt_clusters.read.kubernetes.objects import add_unique, as_mapping, at_places, in_note, part
+from fairopt_clusters.read.kubernetes.objects import add_unique, as_mapping, at_places, in_note, key_of, part, parts
 from fairopt_clusters.read.kubernetes.unread import QUEUE, queue_named
 
 Json = Mapping[str, Any]
@@ -58,10 +58,7 @@ def _job(spec: str, each: str = "", *numbers: str) -> tuple[_Pods]:
 _REPLICAS = _Kind((_Pods("spec.template", ("spec.replicas",)),))
 _GROUP = "spec.leaderWorkerTemplate"
 KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
-    "batch": {
-        "Job": _Kind(_job("spec")),
-        "CronJob": _Kind(_job("spec.jobTemplate.spec")),
-    },
+    "batch": {"Job": _Kind(_job("spec")), "CronJob": _Kind(_job("spec.jobTemplate.spec"))},
     "apps": {"Deployment": _REPLICAS, "ReplicaSet": _REPLICAS, "StatefulSet": _REPLICAS},
     "v1": {"ReplicationController": _REPLICAS},
     "jobset.x-k8s.io": {"JobSet": _Kind(_job("template.spec", "spec.replicatedJobs", "replicas"), True)},
@@ -105,12 +102,7 @@ _QUEUES = (
     *("spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue"),
 )
 _SUSPENDED = ("spec.suspend", "spec.runPolicy.suspend")
-_PHASES = (
-    "status.state.phase",
-    "status.applicationState.state",
-    "status.jobDeploymentStatus",
-    "status.jobStatus",
-)
+_PHASES = ("status.state.phase", "status.applicationState.state", "status.jobDeploymentStatus", "status.jobStatus")
 _ENDED = {"complete", "completed", "failed", "succeeded", "stopped", "aborted", "terminated"}
 _OF_OWNERS = {  # labels of what a controller makes, and the kind of the object that they name
     "jobset.sigs.k8s.io/jobset-name": "JobSet",
@@ -190,11 +182,10 @@ class _Manifests:
     def counts_elsewhere(self, item: Json) -> bool:
         """Whether an object has a Workload, or its owner counts for it."""
         metadata = part(item, "metadata")
-        space = str(metadata.get("namespace") or "default")
+        space, _ = key_of(metadata)
         if _marks(item["kind"], metadata) & self._with_workload:
             return True
-        given = metadata.get("ownerReferences")
-        owners = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+        owners = parts(metadata, "ownerReferences")
         marks = {mark for one in owners for mark in _marks(str(one.get("kind")), {"namespace": space, **one})}
         labels = part(metadata, "labels")
         marks |= {(kind, space, str(labels[key])) for key, kind in _OF_OWNERS.items() if key in labels}
@@ -203,8 +194,8 @@ class _Manifests:
     def workload(self, item: Json, kind: _Kind, place: str) -> Workload | None:
         """The Workload of an object; None for one that starts no pods now."""
         metadata = part(item, "metadata")
-        where = f"{kind.called or item['kind'].lower()}-{metadata.get('name')}"
-        space = str(metadata.get("namespace") or "default")
+        space, name = key_of(metadata)
+        where = f"{kind.called or item['kind'].lower()}-{name}"
         labels = _labels(item)
         of_kueue = labels.get(LOCAL_QUEUE, "default" * (f"{space}/default" in self._found.local_queues))
         if (why := _idle(item, of_kueue)) is not None:
@@ -277,12 +268,8 @@ def _marks(kind: str, metadata: Json) -> set[tuple[str, ...]]:
 
 def _idle(item: Json, of_kueue: str) -> str | None:
     """Why an object in a queue of Kueue, or in none, starts no pods now, None if it does."""
-    conditions = _get(item, "status.conditions")
-    states = [
-        str(one.get("type"))
-        for one in (conditions if isinstance(conditions, list) else ())
-        if isinstance(one, Mapping) and one.get("status") == "True"
-    ]
+    conditions = parts(part(item, "status"), "conditions")
+    states = [str(one.get("type")) for one in conditions if one.get("status") == "True"]
     states += [state for path in _PHASES if isinstance(state := _get(item, path), str)]
     if item["kind"] not in ("Deployment", "ReplicaSet", "StatefulSet") and _ENDED & {one.lower() for one in states}:
         return "finished"

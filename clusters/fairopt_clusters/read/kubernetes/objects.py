@@ -339,6 +339,17 @@ def part(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return as_mapping(item.get(key))
 
 
+def parts(item: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The mappings in a list that is a part of an object, none if it is none."""
+    given = item.get(key)
+    return [as_mapping(one) for one in given] if isinstance(given, list) else []
+
+
+def key_of(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """The namespace and the name in the metadata of an object."""
+    return str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+
+
 def add_unique(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
     """Add an object with its place under its name; `InvalidInstance` if there is one of this name."""
     other = known.setdefault(thing.name, (thing, place))

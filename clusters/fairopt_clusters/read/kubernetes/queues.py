@@ -99,7 +99,7 @@ class Queues:
     ) -> None:
         self._found, self._parents, self._notes = found, parents, notes
         self._tainted = {taint.key for taint in taints if taint.effect == "NoSchedule"}
-        self._cohorts = Cohorts(found, amount)
+        self._cohorts, self._amount = Cohorts(found, amount), amount
         self._unknown = set[str]()  # flavors
         self._selecting: dict[str, str] = {}  # a label of namespaces that a queue asks for
         self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
@@ -335,7 +335,7 @@ class Queues:
         """
         paths = {owner: self._cohorts.above(owner) for owner in sorted(owners)}
         names = {one: one + " (cohort)" * (one in paths) for path in paths.values() for one in path}
-        labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
+        labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, "cohort")
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
         if names:
             self._notes.add(About("{cluster queue} in no cohort {counts} beside the cohorts at the top"), *alone)
@@ -366,6 +366,10 @@ class Queues:
         Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
         """
         ignored, out = self._ignored(tasks), list[Tasks]()
+        in_queues = {one.workload: one.queue for one in tasks if one.queue is not None and not one.is_held}
+        listed = ((name, self._found.workloads.get(name), queue) for name, queue in in_queues.items())
+        never = [f"{name}: {why}" for name, one, of in listed if one is not None and (why := self._too_large(one, of))]
+        self._notes.add("{workload} that Kueue never admits whole {counts} pod by pod all the same", *never)
         for one in tasks:
             lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
             if one.stop == "drain" and one.is_held:
@@ -388,6 +392,22 @@ class Queues:
         what = "{cluster queue} with a namespaceSelector by labels of namespaces that are not in the input: these count"
         self._notes.add(what, *(f"{queue}: {label}" for queue, label in self._selecting.items()))
         return out
+
+    def _too_large(self, workload: Workload, queue: str) -> str:
+        """Why the quotas of a queue never admit a Workload, if nobody else used anything; empty if they may."""
+        if workload.least is not None or not workload.together:
+            return ""
+        branch, asked = self._cohorts.queues[queue], dict[str, Fraction]()
+        for part in workload.pod_sets:
+            for name, amount in part.template.spec.request.items():
+                asked[name] = asked.get(name, Fraction(0)) + part.least * amount
+        for group in self._found.cluster_queues[queue].groups:
+            for name in sorted(asked.keys() & group.covered):
+                wants = self._amount(asked[name], name)
+                most = sum(max(0.0, branch.potential((flavor.name, name))) for flavor in group.flavors)
+                if wants > most * _ROUNDED:
+                    return f"asks for {wants:,.6g} {name}, and {queue} may have {most:,.6g}"
+        return ""
 
     def _not_selected(self, tasks: Tasks) -> str:
         """Why tasks wait in a namespace from which their queue admits none, as far as the input tells; else empty."""
@@ -786,7 +806,3 @@ def _is_gated(pod: Pod) -> bool:
 def _asked(pod: Pod, queue: str) -> _Asked:
     """The requests and node selectors by which kinds of pods of a queue are distinguished."""
     return queue, repr(sorted(pod.spec.request.items())), repr(sorted(pod.spec.nodeSelector.items()))
-
-
-def _label(level: int) -> str:
-    return "cohort" if level == 1 else f"cohort{level}"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairopt.io import Notes, shown_key
-from fairopt_clusters.read.kubernetes.objects import Pod, as_mapping, at_places, in_note, part
+from fairopt_clusters.read.kubernetes.objects import Pod, at_places, in_note, part, parts
 from fairopt_clusters.read.queues.kubernetes_objects import LABELS
 
 _GROUPS = {  # of APIs
@@ -86,8 +86,7 @@ def _elastic(quota: Mapping[str, Any]) -> str:
 def _least(spec: Mapping[str, Any]) -> int:
     """How many pods of a PodGroup start together, by its spec: of itself, in Kubernetes' words, or of its parts."""
     of_kubernetes = part(part(spec, "schedulingPolicy"), "gang").get("minCount")
-    parts = spec.get("subGroups")
-    of_parts = [as_mapping(one).get("minMember") for one in parts] if isinstance(parts, list) else []
+    of_parts = [one.get("minMember") for one in parts(spec, "subGroups")]
     numbers = (spec.get("minMember"), of_kubernetes, sum(k for k in of_parts if isinstance(k, int)))
     return next((k for k in numbers if isinstance(k, int)), 0)
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from fairopt.errors import InvalidInstance
 from fairopt.io import documents_of_yaml, read_text, shown
 from fairopt_clusters.read.documents import data_of_file, data_of_text, documents_in_folder, objects_of
-from fairopt_clusters.read.kinds import SNAPSHOT
+from fairopt_clusters.read.kinds import ACCOUNTS, SNAPSHOT
 from fairopt_clusters.read.queues import kueue, yarn
 from fairopt_clusters.read.queues.kubernetes_objects import LABELS, trees_of_objects
 from fairopt_clusters.read.queues.pods import with_work
@@ -41,14 +41,17 @@ def tree_of_text(text: str, name: str) -> QueueTree | None:
 def tree_of_documents(documents: Iterable[tuple[Any, str]], of_kueue: bool = False) -> QueueTree | None:
     """The queues in documents of JSON or YAML, given with their places, None if they hold none.
 
-    Those of Kueue only if asked for, since instances have them from elsewhere.
+    Those of Kueue, and accounts beside jobs, only if asked for, since instances have them from elsewhere.
     """
     objects = list[tuple[Mapping[str, Any], str]]()
     trees = list[QueueTree]()
     for data, place in documents:
-        if isinstance(data, Mapping) and (shares := accounts.of_shares_in_json(data)) is not None:
+        if not isinstance(data, Mapping):
+            continue
+        shares = data if "associations" in data else accounts.of_shares_in_json(data)
+        if shares is not None and (of_kueue or "jobs" not in data):  # else they are an instance
             trees.append(accounts.tree_of(shares, place))
-        elif isinstance(data, Mapping):
+        else:
             items = objects_of([(data, "")], place)["items"]
             objects += [(one, f"{place}: {at}" if at else place) for one, at in zip(items, items.places, strict=True)]
     trees += trees_of_objects(objects)
@@ -92,7 +95,8 @@ def documents_at(path: str | os.PathLike[str]) -> list[tuple[Any, str]] | QueueT
     """The documents of JSON or YAML in a file or a folder, with their places in it; or the queues of another format."""
     name = os.fspath(path)
     if os.path.isdir(path):
-        return documents_in_folder(Path(path))
+        of_slurm = next((file for one in ACCOUNTS if (file := Path(path) / one).exists()), None)
+        return documents_in_folder(Path(path)) if of_slurm is None else documents_at(of_slurm)
     if name.lower().endswith(SNAPSHOT):
         return [(data_of_file(path, _EXPECTED), "")]
     text = read_text(path, _EXPECTED)

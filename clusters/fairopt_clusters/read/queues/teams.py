@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,13 +15,12 @@ from fairopt_clusters.read.amounts import matching
 from fairopt_clusters.read.queues.tree import ALL, QueueTree
 from fairopt_clusters.read.secured import Entitlement, Limit, Owed, Users, fitting, guarantees_of, members_of, note_part
 
+QUEUE = "queue"  # the label of queues that are right above others; then queue2, queue3, ...
 _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 
 
-def labels_of(
-    paths: Mapping[str, Sequence[str]], label: Callable[[int], str] = lambda level: f"parent{level}"
-) -> dict[str, dict[str, str | None]]:
-    """The labels of owners, given with what is above each, the nearest first: ``team``, ``parent1``, ``parent2``, ...
+def labels_of(paths: Mapping[str, Sequence[str]], kind: str) -> dict[str, dict[str, str | None]]:
+    """The labels of owners, given with what is above each, the nearest first: ``team``, then ``kind``, ``kind2``, ...
 
     A queue has one label everywhere: those at the top have the last. Tasks of a queue that is above others are in no
     ``team``, but members of it beside these others.
@@ -29,11 +28,12 @@ def labels_of(
     depth = max(map(len, paths.values()), default=0)
     inner = {name for path in paths.values() for name in path}
     labels: dict[str, dict[str, str | None]] = {"team": {}}
-    labels |= {label(level): {} for level in range(1, depth + 1)}
+    outer = [kind, *(f"{kind}{level}" for level in range(2, depth + 1))][:depth]
+    labels |= {label: {} for label in outer}
     for owner, path in paths.items():
         labels["team"][owner] = None if owner in inner else owner
         for k, name in enumerate([*reversed(path), *([owner] if owner in inner else [])]):
-            labels[label(depth - k)][owner] = name
+            labels[outer[-1 - k]][owner] = name
     return labels
 
 
@@ -142,7 +142,7 @@ def arguments_of_tree(
     owed = owed_to(mine, owners, resources, n_servers, notes)
     note_rest(mine, notes)
     return dict(
-        labels=labels_of({owner: mine.above(owner) for owner in sorted(owners)}),
+        labels=labels_of({owner: mine.above(owner) for owner in sorted(owners)}, QUEUE),
         weights=weights,
         owed=replace(owed, weights=weights),
     )
@@ -178,7 +178,12 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
     ]
     weights = {**_by_name(values, "weights"), **{team: w for team, w in arguments["weights"].items() if team in here}}
-    all_labels = {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}
+    others = {key: of for key, of in values["teams"].items() if key != "team"}
+    for name in others.keys() & labels.keys():
+        raise InvalidInstance(
+            f"the column {name!r} of users.csv is named as the label of queues above others; rename it"
+        )
+    all_labels = {**labels, **others}
     return values | {
         "teams": all_labels,
         "innermost_first": list(all_labels),

@@ -223,17 +223,7 @@ def _capacity_queue(path: str, parent: str, found: _Properties, at: str) -> Queu
     limit_parts = {} if limit_parts.get(ALL) == 1 else limit_parts
     notes = {key: value for key, (value, _) in own.items() if key not in _CAPACITY_READ and not key.startswith("acl_")}
     notes |= {"access lists": "set"} if any(key.startswith("acl_") for key in own) else {}
-    return Queue(
-        path,
-        parent,
-        weight,
-        amounts,
-        most,
-        parts,
-        limit_parts,
-        notes=notes,
-        place=own["capacity"][1] or at,
-    )
+    return Queue(path, parent, weight, amounts, most, parts, limit_parts, notes=notes, place=own["capacity"][1] or at)
 
 
 def _is_below(key: str, mine: Mapping[str, object]) -> bool:

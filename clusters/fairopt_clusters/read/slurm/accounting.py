@@ -101,6 +101,10 @@ def read_accounting(
     fit on no servers, and steps are left out, with a note. Reservations are not modelled.
     """
     check_choice("users", users, ("user", "account"))
+    if limit_default is not None and not 0 < limit_default < math.inf:
+        raise InvalidInstance(
+            f"limit_default (--limit-default) is {limit_default:g}; give seconds, a finite number > 0"
+        )
     name = os.fspath(path)
     text = read_text(path, _EXPECTED)
     records = list(_of_json(path, name) if text.lstrip().startswith("{") else _of_table(text, name, notes))

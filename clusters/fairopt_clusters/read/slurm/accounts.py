@@ -20,6 +20,7 @@ from fairopt_clusters.read.queues.teams import labels_of, note_rest
 from fairopt_clusters.read.queues.tree import Queue, QueueTree
 from fairopt_clusters.read.slurm.contracts import Contract
 from fairopt_clusters.read.slurm.fields import Amounts, Text, Trackable, Whole, Whole64, tres, tres_of_list, whole
+from fairopt_clusters.read.slurm.tables import rows_of, titles_of
 
 _ROOT = "root"
 _LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*'?([^':]+)'?\s*(?::(.*))?")
@@ -203,7 +204,8 @@ def teams_of(
     notes.add(what, *(owner for owner in owners if owner in inner))
     mine = [listed[one] for one in sorted({*owners, *inner}) if one in listed]
     note_rest(tree, notes)
-    return labels_of(paths), {one.name: one.weight for one in mine if one.weight and OF_PARENT not in one.notes}
+    weights = {one.name: one.weight for one in mine if one.weight and OF_PARENT not in one.notes}
+    return labels_of(paths, "account"), weights
 
 
 # -- texts ----------------------------------------------------------------------------------------------------
@@ -216,8 +218,7 @@ def is_dump(text: str) -> bool:
 
 def is_shares(text: str) -> bool:
     """Whether a text is output of ``sshare`` with columns separated by ``|``."""
-    header = text.lstrip().partition("\n")[0].split("|")
-    return [cell.strip() for cell in header[:3]] == ["Account", "User", "RawShares"]
+    return titles_of(text)[:3] == ["Account", "User", "RawShares"]
 
 
 def of_dump(text: str, name: str) -> dict[str, Any]:
@@ -267,15 +268,10 @@ def entry_of(given: Mapping[str, str], place: str) -> dict[str, Any]:
 
 def of_shares(text: str, name: str) -> dict[str, Any]:
     """The associations in output of ``sshare -P``, whose accounts are indented by their level."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    header = [cell.strip() for cell in lines[0][1].split("|")]
-    path, entries, seen, used = list[str](), _Entries(), dict[str, int](), ""
-    for number, line in lines[1:]:
-        cells, place = line.split("|"), f"{name}, line {number}"
-        if len(cells) < len([one for one in header if one]):
-            raise InvalidInstance(f"{place}: the row has {len(cells)} cells where the header has {len(header)}")
-        row = dict(zip(header, cells, strict=False))
-        level, account, user = len(cells[0]) - len(cells[0].lstrip()), cells[0].strip(), row["User"].strip()
+    path, entries, seen, used = list[str](), _Entries(), dict[str, str](), ""
+    for row, place in rows_of(text, name, "sshare -l -P -a"):
+        account, user = row["Account"].strip(), row["User"].strip()
+        level = len(row["Account"]) - len(row["Account"].lstrip())
         share = row["RawShares"].strip()
         try:
             raw = _AS_PARENT if share == "parent" else whole(share)
@@ -287,8 +283,8 @@ def of_shares(text: str, name: str) -> dict[str, Any]:
             entries.append(entry)
             continue
         if account in seen:
-            raise InvalidInstance(f"{place}: the account {shown(account)} is also on line {seen[account]}; keep one")
-        seen[account] = number
+            raise InvalidInstance(f"{place}: the account {shown(account)} is also on {seen[account]}; keep one")
+        seen[account] = place.removeprefix(f"{name}, ")
         path = [*path[:level], account]
         if account != _ROOT:
             entries.append(entry | {"parent_account": path[-2] if len(path) > 1 else _ROOT})

@@ -21,7 +21,7 @@ class Contract:
 
 def read_contracts(path: Path, accounts: Collection[str] = ()) -> dict[str, Contract]:
     """The contracts by account; an account that is none of ``accounts``, if these are known, is refused."""
-    table, out = read_table(path, ("account", "resource")), dict[str, Contract]()
+    table, out = read_table(path, ("account", "resource"), ("promised", "limit")), dict[str, Contract]()
     names, resources = table.labels("account", unique=False), table.labels("resource", unique=False)
     promised, limits = (
         table.numbers(Column(name, blank=math.inf, infinite=True)) if name in table.columns else [math.inf] * len(table)

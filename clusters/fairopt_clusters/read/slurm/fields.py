@@ -47,8 +47,8 @@ def whole(value: object, bits: int = 32) -> int | None:
         number = value
     elif isinstance(value, float) and value.is_integer():
         number = int(value)
-    if number < 0:
-        raise InvalidInstance("give a whole number >= 0")
+    if not 0 <= number < 2**64:
+        raise InvalidInstance(f"give a whole number >= 0{' below 2**64, the largest of Slurm' * (number > 0)}")
     return None if number >= _UNSET[bits] else number
 
 

@@ -6,13 +6,15 @@ Fields are those of Slurm's manuals; a column that is needed and not there is na
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, shown
+from fairopt.io import shown
 from fairopt_clusters.read.slurm.accounts import entry_of
 from fairopt_clusters.read.slurm.fields import amount_of, time_seconds
+from fairopt_clusters.read.slurm.objects import JOB_ID
+from fairopt_clusters.read.slurm.tables import rows_of, titles_of
 
 
 def _table(text: str) -> dict[str, str]:
@@ -48,44 +50,18 @@ _ENDLESS = {"", "UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit", "N/A"}
 
 def listing_of(text: str, name: str) -> dict[str, Any] | None:
     """The document of one of these texts, None for others."""
-    first = text.lstrip("\n").partition("\n")[0]
-    titles = [one.strip() for one in first.split("|")] if "|" in first else first.split()
+    titles = titles_of(text)
     if re.match(r"JobId=\d", text.lstrip()):
-        return _once(_records(text, name))
+        return {"jobs": list(_records(text, name))}
     if "JOBID" in titles:
-        return _once(_queue(text, name))
+        return {"jobs": list(_queue(text, name))}
     if {"Account", "User"} <= {*titles} and not {"RawShares", "JobID", "JobIDRaw"} & {*titles}:
         return {"associations": list(_associations(text, name))}
     return None
 
 
-def _once(jobs: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """The document of jobs, given with their JobIDs. One in several partitions may be there for each (squeue -P)."""
-    found, twice, notes = dict[str, dict[str, Any]](), dict[str, None](), Notes()
-    for number, job in jobs:
-        twice |= {number: None} if number in found else {}
-        found.setdefault(number, job)
-    notes.add("{JobID} {is} there several times, and {counts} once, as at first", *twice)
-    return {"jobs": [*found.values()], "notes": notes.sentences()}
-
-
-def _rows(text: str, name: str, command: str) -> Iterator[tuple[dict[str, str], str]]:
-    """The cells of a table by title, and its place; columns are separated by ``|``, or by blanks."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    bar = "|" in lines[0][1]
-    header = [one.strip() for one in lines[0][1].removesuffix("|").split("|" if bar else None)]
-    for number, line in lines[1:]:
-        cells, place = line.split("|" if bar else None), f"{name}, line {number}"
-        cells = cells[:-1] if len(cells) == len(header) + 1 and not cells[-1] else cells
-        if len(cells) != len(header):
-            raise InvalidInstance(
-                f"{place}: the row has {len(cells)} cells where the header has {len(header)}; give {command}"
-            )
-        yield dict(zip(header, cells, strict=True)), place
-
-
-def _queue(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for row, place in _rows(text, name, _SQUEUE):
+def _queue(text: str, name: str) -> Iterator[dict[str, Any]]:
+    for row, place in rows_of(text, name, _SQUEUE):
         for needed in (("CPUS", "TRES_PER_NODE", "TRES_PER_JOB"), ("ST", "STATE"), ("ACCOUNT", "USER")):
             if not row.keys() & {*needed}:
                 raise InvalidInstance(f"{name} has no column {needed[0]}; give {_SQUEUE}")
@@ -93,15 +69,15 @@ def _queue(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         where = row.get("NODELIST(REASON)", "").strip()
         if where:
             of |= {"state_reason": where.strip("()")} if where.startswith("(") else {"nodes": where}
-        yield of["job_id"].strip(), _job(of, place)
+        yield _job(of, place)
 
 
-def _records(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(text: str, name: str) -> Iterator[dict[str, Any]]:
     record, start = dict[str, str](), 1
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*JobId=", line):
             if record:
-                yield record["job_id"], _job(record, f"{name}, line {start}")
+                yield _job(record, f"{name}, line {start}")
             record, start = {}, number
             if " JobState=" in line:
                 raise InvalidInstance(
@@ -113,17 +89,18 @@ def _records(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         tasks = dict(found).get("ArrayTaskId")
         record |= {"array_task_string": tasks} if tasks is not None else {}
     if record:
-        yield record["job_id"], _job(record, f"{name}, line {start}")
+        yield _job(record, f"{name}, line {start}")
 
 
 def _job(given: Mapping[str, str], place: str) -> dict[str, Any]:
-    """A job with the values of squeue --json."""
+    """A job with the values of squeue --json, and its JobID as it stands there."""
     of: dict[str, Any] = {key: value.strip() for key, value in given.items()}
-    if match := _ARRAY.fullmatch(of.get("job_id", "")):
+    of[JOB_ID] = of["job_id"]
+    if match := _ARRAY.fullmatch(of["job_id"]):
         of |= {"job_id": match[1], "array_job_id": match[1], "array_task_string": match[2] or ""}
     if of.get("job_state", "").upper() not in ("PENDING", "PD"):
         of.pop("array_task_string", None)
-    number = re.match(r"\d+", of.get("job_id", ""))
+    number = re.match(r"\d+", of["job_id"])
     of |= {"job_id": int(number[0])} if number else {}
     of["user_name"] = re.sub(r"\(\d+\)$", "", of.get("user_name", ""))
     of |= {"node_count": of["node_count"].partition("-")[0]} if "node_count" in of else {}
@@ -142,7 +119,7 @@ def _job(given: Mapping[str, str], place: str) -> dict[str, Any]:
 
 def _associations(text: str, name: str) -> Iterator[dict[str, Any]]:
     path = list[str]()
-    for row, place in _rows(text, name, _SACCTMGR):
+    for row, place in rows_of(text, name, _SACCTMGR):
         given = {title.replace(" ", "").lower(): cell for title, cell in row.items()}
         if "share" not in given:
             raise InvalidInstance(f"{name} has no column Share; give {_SACCTMGR}")

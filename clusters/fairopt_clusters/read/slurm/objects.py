@@ -112,7 +112,10 @@ def read_servers(
     closed: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         given_name = entry.get("name") if isinstance(entry, Mapping) else None
-        place = f"nodes[{k}]" + (f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else "")
+        of_text = str(entry.get("place") or "").removeprefix(f"{document}, ") if isinstance(entry, Mapping) else ""
+        place = (of_text or f"nodes[{k}]") + (
+            f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else ""
+        )
         node = checked(_ServerState, entry, document, place)
         name, state = node.name, {_STATE_ABBREVIATIONS.get(word, word) for word in node.state | node.state_flags}
         if state & _UNUSABLE and name in in_use and name not in closed:
@@ -147,6 +150,8 @@ def read_servers(
 
 # -- jobs -----------------------------------------------------------------------------------------------------
 
+JOB_ID = "JobID"  # key of what is read of texts: as it stands there, such as 7_[2-9] of an array or 7+1 of parts
+_SAME = ("cluster", "job_id", "array_task_id", "array_task_string", "het_job_offset")  # which tell jobs apart in JSON
 _ALIVE = states("PENDING PD RUNNING R SUSPENDED S")  # with the abbreviations of squeue
 _FINISHED = states(
     "BOOT_FAIL BF CANCELLED CA COMPLETED CD COMPLETING CG DEADLINE DL FAILED F LAUNCH_FAILED NODE_FAIL NF "
@@ -395,12 +400,18 @@ def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple
 def _jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:
     # Few requests differ: each is read once, with what follows from it. Of 20,000 jobs with 1,700 requests the whole
     # reading takes 3 s, and took 5.
-    requests: dict[str, SlurmJob] = {}
+    requests, seen = dict[str, SlurmJob](), set[str]()
     for k, entry in enumerate(steps(entries, f"jobs of {os.path.basename(document)}", len(entries))):
         number = entry.get("job_id") if isinstance(entry, Mapping) else None
         known = isinstance(number, int) and 0 <= number < 2**63
         name = str(number) if known else f"number {k + 1} of the list"
         place = f"jobs[{k}] (job {name})" if known else f"jobs[{k}]"
+        if known:  # a text may name a job in several partitions for each (squeue -P), a file hold two dumps
+            same = str(entry.get(JOB_ID) or [*map(entry.get, _SAME)])
+            if same in seen:
+                notes.add("{JobID} {is} there several times, and {counts} once, as at first", entry.get(JOB_ID, name))
+                continue
+            seen.add(same)
         request = repr([*map(entry.get, _REQUEST)]) if isinstance(entry, dict) else None
         if request in requests:
             own = checked(_OwnFields, {key: entry.get(key) for key in _OwnFields.model_fields}, document, place)

@@ -35,17 +35,23 @@ def in_partitions(jobs: Iterable[_Job], partitions: Mapping[str, _Fields], notes
         yield name, job.model_copy(update=changes) if changes else job, count
 
 
+def limits_of(fields: _Fields) -> tuple[int | None, float | None]:
+    """The most servers and the longest time, in seconds, of each job of a partition; None for no limit."""
+    out = list[float | None]()
+    for name, read in (("MaxNodes", whole), ("MaxTime", time_seconds)):
+        text = fields.get(name.lower(), "")
+        try:
+            out.append(None if text.lower() in _ENDLESS else read(text))
+        except InvalidInstance as error:
+            raise InvalidInstance(f"{name} is {shown(text)}; {error}, or UNLIMITED") from None
+    return None if out[0] is None else int(out[0]), out[1]
+
+
 def _too_large(job: SlurmJob, name: str, fields: _Fields) -> str:
     """The limit of a partition that a job exceeds, ``""`` if there is none."""
-    most, longest = fields.get("maxnodes", ""), fields.get("maxtime", "")
-    try:
-        if most.lower() not in _ENDLESS and job.servers > (whole(most) or job.servers):
-            return f"{name}: MaxNodes={most}"
-        seconds = None if longest.lower() in _ENDLESS else time_seconds(longest)
-        if seconds is not None and job.time_limit is not None and job.time_limit * 60 > seconds:
-            return f"{name}: MaxTime={longest}"
-    except InvalidInstance as error:
-        raise InvalidInstance(
-            f"the partition {shown(name)} of slurm.conf has MaxNodes={most} MaxTime={longest}; {error}"
-        ) from None
+    most, longest = limits_of(fields)
+    if most is not None and job.servers > most:
+        return f"{name}: MaxNodes={fields['maxnodes']}"
+    if longest is not None and job.time_limit is not None and job.time_limit * 60 > longest:
+        return f"{name}: MaxTime={fields['maxtime']}"
     return ""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, read_text, shown
+from fairopt.io import About, Arguments, Notes, about, capacity_of, check_choice, shown
 from fairopt.runtime import Bool, hosts, names_of
 from fairopt_clusters.read.amounts import NAME, by_requested
 from fairopt_clusters.read.documents import Document
@@ -61,7 +61,7 @@ def arguments_of_slurm(
     nodes: Document | None,
     jobs: Document,
     associations: Document | None = None,
-    settings: Document | None = None,
+    settings: Path | None = None,
     qos: Document | None = None,
     contracts: Document | None = None,
     gres: Any = None,
@@ -87,7 +87,7 @@ def arguments_of_slurm(
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
         options,
         contracts,
-        {} if settings is None else settings_of(read_text(str(settings), "expected slurm.conf"))[1],
+        {} if settings is None else settings_of(settings)[1],
         notes,
     )
 
@@ -271,11 +271,7 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
 
 
 def _parts(
-    owned: list[_Job],
-    places: list[Bool],
-    servers: list[SlurmServer],
-    closed: list[SlurmServer],
-    notes: Notes,
+    owned: list[_Job], places: list[Bool], servers: list[SlurmServer], closed: list[SlurmServer], notes: Notes
 ) -> Iterator[tuple[Work, dict[str, Fraction], Amounts]]:
     """The tasks of jobs, with what they take: of those that run what is allocated on each server, of others as asked.
 

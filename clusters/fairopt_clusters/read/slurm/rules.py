@@ -18,6 +18,7 @@ from fairopt_clusters.read.documents import Document
 from fairopt_clusters.read.slurm.accounts import accounts_of, amounts_of, associations_in
 from fairopt_clusters.read.slurm.fields import Amounts, time_seconds, tres
 from fairopt_clusters.read.slurm.objects import read_servers
+from fairopt_clusters.read.slurm.tables import rows_of
 from fairopt_clusters.read.slurm.texts import settings_of, slurm_document
 
 _WEIGHTS = {  # of `fairopt.online.Priority`
@@ -45,6 +46,7 @@ _FLAGS = {
 _IN_GIB = {"": 1024.0, "K": 1048576.0, "M": 1024.0, "G": 1.0, "T": 1 / 1024, "P": 1 / 1048576}
 _JOBS = {"GrpJobs": False, "MaxJobs": True, "MaxJobsPU": True, "MaxJobsPerUser": True}  # limits, and whether by user
 _TRES = {"GrpTRES": False, "MaxTRESPU": True, "MaxTRESPerUser": True}
+_QOS = "sacctmgr -P show qos"
 _OTHER = re.compile(r"(Grp|Max|Min)\w+|max[.].+|UsageFactor|UsageThres|Preempt")
 
 
@@ -77,9 +79,10 @@ def rules_of_slurm(
                 limits += _limits("" if label == "root" else label, stated, resources, notes)
     priority, partitions = fo.online.Priority(), dict[str, fo.online.Partition]()
     if settings is not None:
-        priority, partitions = _of_settings(read_text(settings, "expected slurm.conf"), str(settings), resources, notes)
+        priority, partitions = _of_settings(settings, resources, notes)
     of_qos = dict[str, float]()
-    for row in _table(qos) if qos is not None else ():
+    table = "" if qos is None else read_text(qos, f"expected output of {_QOS}")
+    for row, _ in rows_of(table, str(qos), _QOS, ["Name"]) if qos is not None else ():
         name, rank = row.pop("Name", ""), row.pop("Priority", "")
         of_qos[name] = _number(rank or "0", f"{qos}: the priority of {name}")
         limits += _limits(f"qos={name}", row, resources, notes)
@@ -93,10 +96,10 @@ def rules_of_slurm(
 
 
 def _of_settings(
-    text: str, name: str, resources: Collection[str], notes: Notes
+    path: Path, resources: Collection[str], notes: Notes
 ) -> tuple[fo.online.Priority, dict[str, fo.online.Partition]]:
     """What ``slurm.conf`` says of priorities, and of partitions."""
-    given, partitions = settings_of(text)
+    name, (given, partitions) = str(path), settings_of(path)
     flags = {flag.strip().upper() for flag in given.get("priorityflags", "").split(",")} - {""}
     left = [key for key, nothing in _NOT_MODELLED.items() if given.get(key.lower(), "").upper() not in nothing]
     left += [f"PriorityFlags={flag}" for flag in sorted(flags - _FLAGS)]
@@ -167,19 +170,6 @@ def _limits(
                 yield fo.online.RunningLimit(of, known, _TRES[key])
         elif _OTHER.fullmatch(key) and value not in ("", "-1", "cluster", "1.000000"):
             notes.add("{limit} that {is} not modelled in replays", f"{of}: {key}={value}")
-
-
-def _table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a table with columns separated by ``|``."""
-    lines = [
-        line.split("|") for line in read_text(path, "expected output of sacctmgr -P show qos").splitlines() if line
-    ]
-    if not lines or "Name" not in lines[0]:
-        raise InvalidInstance(f"{path} has no column Name; give the output of sacctmgr -P show qos")
-    for number, line in enumerate(lines[1:], 2):
-        if len(line) != len(lines[0]):
-            raise InvalidInstance(f"{path}, line {number}: the row has {len(line)} cells, the header {len(lines[0])}")
-        yield dict(zip(lines[0], line, strict=True))
 
 
 def _number(text: str, place: str) -> float:

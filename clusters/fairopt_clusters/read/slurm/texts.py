@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io import Notes, is_path, json_of_text, read_text, shown
+from fairopt.io import Notes, about, is_path, json_of_text, read_text, shown
 from fairopt.runtime import names_of
 from fairopt_clusters.read.documents import YAML, Document, document_of
 from fairopt_clusters.read.slurm import accounts, listings
 from fairopt_clusters.read.slurm.fields import gres, whole
+from fairopt_clusters.read.slurm.partitions import limits_of
 
 _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
     "cputot": "cpus",
@@ -82,18 +83,21 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
     return _servers(lines, name)
 
 
-def settings_of(text: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def settings_of(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """The settings of ``slurm.conf``, and its partitions by name; keys are in lower case."""
     settings, partitions, usual = _Record(), dict[str, _Record](), _Record()
-    for line, _ in _lines(text):
+    for line, number in _lines(read_text(path, "expected slurm.conf")):
         fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-        name = fields.get("partitionname")
-        if name is None:
+        partition = fields.get("partitionname")
+        if partition is None:
             settings |= {} if _RECORD.match(line) else fields
-        elif name.upper() == "DEFAULT":
+            continue
+        with about(f"{os.fspath(path)}, line {number}, partition {shown(partition)}"):
+            limits_of(fields)
+        if partition.upper() == "DEFAULT":
             usual |= fields
         else:
-            partitions[name] = usual | fields
+            partitions[partition] = usual | fields
     return settings, partitions
 
 
@@ -139,7 +143,7 @@ def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
         for host in _hosts(record["nodename"], place):
             if host in servers:
                 raise InvalidInstance(f"{place}: the node {shown(host)} is there twice; give each node once")
-            servers[host] = {"name": host, **_entry(record, place)}
+            servers[host] = {"name": host, "place": place, **_entry(record, place)}
     if not servers:
         raise InvalidInstance(f"{name} names no servers; give the records NodeName=... too")
     for record, place in records["downnodes"]:

@@ -260,6 +260,11 @@ def test_weights_of_cohorts_of_one_queue_each_divide_the_cluster():
     jobs = [workload(namespace, "job", "main", (24, spec(1))) for namespace in ("vis", "nlp")]
     found = made(*queues, *LOCAL[:2], *jobs, *tree, nodes=[node("n", 12)], pods=[])
     assert found.teams.outermost_first == ("cohort2", "cohort", "team")
+    assert said(
+        found, "2 workloads that Kueue never admits whole count pod by pod all the same (such as nlp/job: asks for 24"
+    )
+    small = [workload(namespace, "job", "main", (12, spec(1))) for namespace in ("vis", "nlp")]
+    assert not said(made(*queues, *LOCAL[:2], *small, *tree, nodes=[node("n", 12)], pods=[]), "never admits whole")
     answer = fo.HDRF(by=found.teams.outermost_first).allocate(found)
     assert dict(zip(found.teams["team"], answer.tasks.tolist(), strict=True)) == {"vision": 9, "nlp": 3}
 

@@ -268,6 +268,7 @@ TWICE = KAI.replace("name: vision", "name: research").replace("  parentQueue: re
             KAI.replace("quota: 8", "quota: 8Gib"),
             r'\(vision\).spec.resources.gpu.quota is "8Gib"; give a number',
         ),
+        ("q.yaml", KAI.replace("quota: 8", "quota: 1e300"), r"gpu.quota is 1e\+300; give at most 9.22337e\+18"),
         ("q.yaml", KAI.replace("quota: 8", "quota: -2"), r"gpu.quota is -2; give a number >= 0, or -1"),
         ("q.yaml", VOLCANO.replace("64Gi", "64Gib"), r'\(lab-prod\).spec.capability.memory is "64Gib"; write 64Gi'),
         ("q.yaml", VOLCANO.replace("1/4/8", "1/4"), r"hierarchy-weights is .1/4.; give as many weights as"),
@@ -330,10 +331,10 @@ def test_more_levels_than_a_hundred_are_refused():
 
 def test_labels_go_from_the_top_and_tasks_of_inner_queues_are_beside_those_below():
     tree = QueueTree("KAI", (Queue("a"), Queue("b", "a"), Queue("c", "b"), Queue("d")))
-    assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}) == {
+    assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}, "queue") == {
         "team": {"b": None, "c": "c", "d": "d"},
-        "parent1": {"b": "b", "c": "b"},
-        "parent2": {"b": "a", "c": "a"},
+        "queue": {"b": "b", "c": "b"},
+        "queue2": {"b": "a", "c": "a"},
     }
 
 

@@ -64,7 +64,7 @@ WORK = [
 
 def test_hierarchical_weights_of_volcano_are_those_of_hdrf(read):
     instance = read(HDRF, WORK, [node(cpu=6)])
-    answer = fo.HDRF(by=["parent1", "team"]).allocate(instance)
+    answer = fo.HDRF(by=["queue", "team"]).allocate(instance)
     # of 12 tasks eng has 2 of 10 parts, 2.4, and prod has 8 of 10 of them; sci-prod stops at its 6 tasks
     assert dict(zip(instance.teams["team"], answer.tasks.tolist(), strict=True)) == pytest.approx(
         {"eng-prod": 1.92, "eng-dev": 0.48, "sci-prod": 6, "sci-dev": 3.6}
@@ -99,7 +99,7 @@ def test_quotas_of_kai_are_owed_and_limits_hold(read):
     instance = read(queues, work, [node(gpu=8, cpu=64)])
     assert instance.guarantees.tolist() == [3, 2]  # a has three tasks
     assert [(one.name, one.amount) for one in instance.limits] == [(f"{GPU} of queue b", 4)]
-    assert fo.HDRF(by=["parent1", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 4])
+    assert fo.HDRF(by=["queue", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 4])
 
 
 def test_a_queue_above_may_be_owed_more_than_those_below_it(read):
@@ -109,7 +109,7 @@ def test_a_queue_above_may_be_owed_more_than_those_below_it(read):
     instance = read(queues, work, [node(gpu=8)])
     assert instance.guarantees.tolist() == [0, 1, 0]
     assert instance.team_guarantees["lab"] == {GPU: 6}
-    assert fo.HDRF(by=["parent1", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 3, 2])
+    assert fo.HDRF(by=["queue", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 3, 2])
 
 
 def test_without_nodes_there_is_what_the_queues_at_the_top_are_guaranteed(read):
@@ -314,7 +314,7 @@ def test_a_dump_gives_levels_weights_and_limits(slurm):
     instance = slurm({"slurm.conf": CONF.replace(" State=DOWN", ""), "cluster.cfg": DUMP}, many)
     assert instance.team_weights == {"bio": 10, "eng": 30, "cfd": 2}
     assert [(one.name, one.amount) for one in instance.limits] == [("cpu of queue bio", 16)]
-    bio = fo.HDRF(by=["parent1", "team"]).allocate(instance).tasks[0]
+    bio = fo.HDRF(by=["account", "team"]).allocate(instance).tasks[0]
     assert bio == pytest.approx(2)  # 16 cores of 8; 2.53 without the limit
 
 
@@ -348,6 +348,14 @@ def test_tables_may_have_queues_of_yarn_beside_them(tmp_path):
     instance = fo.read(tmp_path)
     assert instance.team_weights == {"root.dev": 1, "root.prod": 3}
     assert fo.HDRF().allocate(instance).tasks.tolist() == pytest.approx([15, 40])  # 60 of 100 cores, and the rest
+
+
+def test_a_label_of_users_that_queues_above_others_have_too_is_refused(tmp_path):
+    (tmp_path / "users.csv").write_text("user,team,queue [team],cpu\na,root.x.y,mine,1\n")
+    (tmp_path / "servers.csv").write_text("server,cpu\ns,4\n")
+    (tmp_path / "fair-scheduler.xml").write_text("<allocations><queue name='x'><queue name='y'/></queue></allocations>")
+    with pytest.raises(InvalidInstance, match=r"the column 'queue' of users\.csv is named as the label of queues"):
+        fo.read(tmp_path)
 
 
 def test_a_promise_that_does_not_fit_is_noted_beside_tables_too(tmp_path):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from fairopt_clusters import read_slurm
+from slurm_jobs import numbered
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
@@ -46,7 +47,7 @@ def cluster(*accounts, tree=TREE, **options):
 def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_weights():
     made = cluster("bio", "med", "phys", "industry")
     by_team = {team: tuple(labels) for team, *labels in zip(*(made.teams[f"{by}"] for by in made.teams), strict=True)}
-    assert list(made.teams) == ["team", "parent1", "parent2"]
+    assert list(made.teams) == ["team", "account", "account2"]
     assert by_team == {
         "bio": ("life", "science"),
         "med": ("life", "science"),
@@ -55,25 +56,25 @@ def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_
     }
     assert made.team_weights == {"bio": 2, "med": 1, "industry": 10, "science": 30, "life": 3}
     assert said(made, "1 queue with the fairshare of the parent, which is not modelled (phys: counts as 1)")
-    assert made.teams.outermost_first == ("parent2", "parent1", "team")
+    assert made.teams.outermost_first == ("account2", "account", "team")
 
 
 def test_jobs_of_an_account_above_others_are_members_of_it():
     made = cluster("life", "bio")
     assert made.teams["team"] == ("bio", None)
-    assert (made.teams["parent1"], made.teams["parent2"]) == (("life", "life"), ("science", "science"))
+    assert (made.teams["account"], made.teams["account2"]) == (("life", "life"), ("science", "science"))
     assert said(made, "1 account with tasks of its own and accounts below: these tasks are members beside those")
 
 
 def test_accounts_that_are_not_in_the_tree_are_right_below_the_root():
     made = cluster("bio", "new")
-    assert made.teams["parent2"] == ("science", None)
+    assert made.teams["account2"] == ("science", None)
     assert said(made, "1 account that is not in associations counts as right below the root (new)")
 
 
 def test_an_account_that_is_only_named_as_a_parent_is_not_in_the_tree_and_has_no_weight():
     made = cluster("bio", "lab", tree=[account("bio", "lab", 2)])
-    assert made.teams["parent1"] == ("lab", "lab")
+    assert made.teams["account"] == ("lab", "lab")
     assert made.team_weights == {"bio": 2}
     assert said(made, "1 account that is not in associations counts as right below the root (lab)")
 
@@ -120,7 +121,7 @@ def test_a_folder_with_associations_is_read(tmp_path):
     for name, document in documents.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     made = fo.read(tmp_path)
-    assert made == cluster("bio") and made.teams["parent2"] == ("science",)
+    assert made == cluster("bio") and made.teams["account2"] == ("science",)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +173,17 @@ def test_a_type_is_a_matter_of_placement():
         job(account="typed", partition="l40s", tres_per_node="gpu:l40s:1", **gpus),
         job(account="any", partition="l40s", tres_per_node="gpu:1", **gpus),
     ]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)})
     assert made.resources == ("cpu", "gpu") and made.eligible.sum(axis=1).tolist() == [1, 1]
     np.testing.assert_allclose(fo.DRF().allocate(made).tasks, [20, 20], rtol=1e-6)
-    one = read_slurm({"nodes": nodes}, {"jobs": [each | {"account": "bio"} for each in jobs]})
+    one = read_slurm({"nodes": nodes}, {"jobs": numbered(each | {"account": "bio"} for each in jobs)})
     assert (one.n_users, one.task_limits.tolist()) == (1, [200])
 
 
 def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     nodes = [node("two", gres="gpu:v100:4,gpu:t4:2"), node("one", gres="gpu:v100:8")]
     jobs = [job(tres_per_node="gpu:v100:2"), job(account="cfd", tres_per_node="gpu:1")]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs}, merge=False)
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)}, merge=False)
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
@@ -190,7 +191,8 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
 
 
 def one_each(*jobs, nodes, **options):
-    return read_slurm({"nodes": nodes}, {"jobs": [job(tres_req_str="cpu=1,node=1", **one) for one in jobs]}, **options)
+    listed = numbered(job(tres_req_str="cpu=1,node=1", **one) for one in jobs)
+    return read_slurm({"nodes": nodes}, {"jobs": listed}, **options)
 
 
 def fair(made, resource):
@@ -259,7 +261,7 @@ def test_where_each_server_has_several_types_a_type_is_measured_by_what_there_is
 def test_jobs_of_different_types_are_kinds_named_for_them():
     nodes = [node("l", gres="gpu:l40s:8"), node("a", gres="gpu:a100:8")]
     jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
-    made = read_slurm({"nodes": nodes}, {"jobs": jobs})
+    made = read_slurm({"nodes": nodes}, {"jobs": numbered(jobs)})
     assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}
 
 
@@ -271,7 +273,7 @@ def test_shares_of_parents_with_one_account_each_divide_the_cluster():
     made = read_slurm(
         nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree}
     )
-    assert made.teams.outermost_first == ("parent1", "team")
+    assert made.teams.outermost_first == ("account", "team")
     answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
     assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}
 

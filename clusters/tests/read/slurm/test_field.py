@@ -100,7 +100,7 @@ def test_a_partition_that_gives_whole_servers_and_limits_on_each_job_count(tmp_p
     assert tasks == pytest.approx({"a": 5, "b": 40})
     assert said(read, "1 job of a partition that gives whole servers takes these (OverSubscribe=EXCLUSIVE) (1)")
     assert said(read, "2 jobs beyond a limit of its partition on each job were left out (such as 3: gpu: MaxNodes=2)")
-    with pytest.raises(InvalidInstance, match=r"the partition .gpu. of slurm.conf has MaxNodes=2 MaxTime=soon; give a"):
+    with pytest.raises(InvalidInstance, match=r"slurm.conf, line 8, partition .gpu.: MaxTime is .soon.; give a"):
         fo.read(folder(tmp_path, jobs, slurm_conf=CONF.format(more="MaxTime=soon")))
 
 
@@ -171,7 +171,43 @@ def test_an_account_at_the_top_stands_beside_its_siblings_under_its_name(tmp_pat
     place = folder(
         tmp_path, jobs, slurm_conf=CONF.format(more=""), associations_json=json.dumps({"associations": tree})
     )
-    answer = fo.HDRF(by=("parent1", "team")).allocate(fo.read(place))
-    sums = fo.questions.team_sums(answer, "parent1", alone=True)
+    answer = fo.HDRF(by=("account", "team")).allocate(fo.read(place))
+    sums = fo.questions.team_sums(answer, "account", alone=True)
     assert (sums.names, sums.weights.tolist()) == (("physics", "ml"), [60, 40])
     assert sums.units[0, 0] / sums.units[1, 0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "line", "words"),
+    [
+        ("MaxTime=3-00:00:00", "MaxTime=three", 6, 'partition "DEFAULT": MaxTime is "three"; give a time such as'),
+        ("MaxNodes=2", "MaxNodes=-2", 8, 'partition "gpu": MaxNodes is "-2"; give a whole number'),
+    ],
+)
+def test_a_limit_of_a_partition_that_is_none_names_the_line_of_slurm_conf(field, value, line, words, tmp_path):
+    conf = CONF.format(more="").replace(field, value)
+    place = folder(tmp_path, [job(1, "a", "cpu=1,node=1")], slurm_conf=conf)
+    with pytest.raises(InvalidInstance) as error:
+        fo.read(place)
+    assert str(error.value).startswith(f"{place / 'slurm.conf'}, line {line}, {words}")
+
+
+@pytest.mark.parametrize(
+    ("conf", "nodes", "contracts", "words"),
+    [
+        (CONF.replace("RealMemory=102400 Feature", "RealMemory=nan Feature"), None, None,
+         'slurm.conf: line 4 (c1).real_memory is "nan"; give a whole number >= 0'),
+        (None, [{"name": "n", "cpus": 1e300}], None, "(n).cpus is 1e+300; give a whole number >= 0 below 2**64"),
+        (CONF, None, "account,resource,limit\na,cpu,1e300\n",
+         "contracts.csv, line 2, column 'limit': the value is 1e300; numbers other than 0 lie between 1e-60 and 1e60"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_cluster_has_are_refused_by_file_place_and_value(conf, nodes, contracts, words, tmp_path):
+    accounts = {"associations": [{"account": "a", "parent_account": "root", "shares_raw": 1}]}
+    files = {"associations_json": json.dumps(accounts)}
+    files |= {} if conf is None else {"slurm_conf": conf.format(more="")}
+    files |= {} if nodes is None else {"nodes_json": json.dumps({"nodes": nodes})}
+    files |= {} if contracts is None else {"contracts_csv": contracts}
+    with pytest.raises(InvalidInstance) as error:
+        fo.read(folder(tmp_path, [job(1, "a", "cpu=1,node=1")], **files))
+    assert words in str(error.value)

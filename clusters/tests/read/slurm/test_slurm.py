@@ -9,6 +9,7 @@ from fairopt_clusters import read_slurm
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from slurm_jobs import numbered
 
 import fairopt as fo
 from fairopt.datasets import read
@@ -39,7 +40,7 @@ def job(**fields):
 
 
 def cluster(*jobs, nodes=None, **options):
-    return read_slurm({"nodes": nodes or [node("n1"), node("n2")]}, {"jobs": list(jobs)}, **options)
+    return read_slurm({"nodes": nodes or [node("n1"), node("n2")]}, {"jobs": numbered(jobs)}, **options)
 
 
 def refusal(*jobs, **options):
@@ -88,12 +89,12 @@ def test_jobs_with_equal_requests_keep_their_owners_and_servers():
     assert made.users == ("bio/4 cpu", "cfd/4 cpu")
     assert_array_equal(made.task_limits, [3, 2])
     assert_array_equal(made.held, [[1, 0], [0, 1]])
-    same = job(account=5)
-    assert "jobs[1] (job 7).account is 5" in refusal(job(), same)
+    same = job(job_id=9, account=5)
+    assert "jobs[1] (job 9).account is 5" in refusal(job(), same)
 
 
 def test_jobs_without_an_account_have_an_owner_of_their_own():
-    made = cluster(job(), job(job_id=5, account="(null)"), job(account=None))
+    made = cluster(job(), job(job_id=5, account="(null)"), job(job_id=9, account=None))
     assert made.teams["team"] == ("bio", "no account")
     assert said(made, "2 jobs without an account count as those of 'no account' (such as 5)")
 
@@ -776,3 +777,25 @@ def test_nodes_jobs_and_associations_in_one_document_are_the_same_as_apart(tmp_p
     assert read(path, users="partition", tasks="shapes") == read_slurm(
         {"nodes": nodes}, {"jobs": jobs}, users="partition", tasks="shapes"
     )
+
+
+@pytest.mark.parametrize("again", [{}, {"job_state": ["RUNNING"], "nodes": "n1"}])
+def test_a_job_that_is_there_twice_counts_once_and_is_said(again):
+    made = read_slurm({"nodes": [node("n1")]}, {"jobs": [job(), job(**again), job(job_id=8)]})
+    assert_array_equal(made.task_limits, [2])
+    assert said(made, "1 JobID is there several times, and counts once, as at first (7)")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"array_task_id": number(2)},  # a task of an array beside those that wait
+        {"array_task_string": "3-9"},
+        {"het_job_offset": number(1)},
+        {"cluster": "west"},  # of squeue -M
+    ],
+)
+def test_arrays_parts_and_other_clusters_are_jobs_of_their_own(other):
+    made = read_slurm({"nodes": [node("n1")]}, {"jobs": [job(), job(**other)]})
+    assert_array_equal(made.task_limits, [1 + (7 if "array_task_string" in other else 1)])
+    assert not said(made, "several times")

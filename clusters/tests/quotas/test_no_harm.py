@@ -347,3 +347,11 @@ def test_what_a_cohort_of_the_field_owns_of_a_flavor_is_kept():
 def test_no_limit_is_written_for_clusters_of_the_field(name):
     text = run(str(FIELD / "kueue" / f"{name}.yaml"), "--format", "kueue").stdout
     assert "borrowingLimit" not in text and "fairopt/lent" not in text
+
+
+@of_field
+def test_a_rayjob_whose_submitter_is_too_much_is_left_out_of_what_is_shared():
+    with pytest.raises(
+        fo.errors.InvalidInstance, match=r"never admits whole were left out \(.*2\.5 cpu, and team may have 2\)"
+    ):
+        fo.datasets.read(FIELD / "kueue" / "rj.yaml")

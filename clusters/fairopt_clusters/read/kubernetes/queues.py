@@ -368,8 +368,10 @@ class Queues:
         ignored, out = self._ignored(tasks), list[Tasks]()
         in_queues = {one.workload: one.queue for one in tasks if one.queue is not None and not one.is_held}
         listed = ((name, self._found.workloads.get(name), queue) for name, queue in in_queues.items())
-        never = [f"{name}: {why}" for name, one, of in listed if one is not None and (why := self._too_large(one, of))]
-        self._notes.add("{workload} that Kueue never admits whole {counts} pod by pod all the same", *never)
+        never = {name: why for name, one, of in listed if one is not None and (why := self._too_large(one, of))}
+        unlike = {name for name in never if len(self._found.workloads[name].pod_sets) > 1}
+        alike = [f"{name}: {why}" for name, why in never.items() if name not in unlike]
+        self._notes.add("{workload} that Kueue never admits whole {counts} pod by pod all the same", *alike)
         for one in tasks:
             lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
             if one.stop == "drain" and one.is_held:
@@ -384,6 +386,9 @@ class Queues:
             elif lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
                 self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
+            elif one.workload in unlike and not one.is_held:
+                what = "{pod} of workloads of unlike pods that Kueue never admits whole {was} left out"
+                self._notes.add(what, f"{one.workload}: {never[one.workload]}", number=one.count)
             elif one.queue is not None and not one.is_held and not self._may_have(one, one.queue):
                 what = "{pod} of {queue}, which neither has nor may borrow what they request, {was} left out"
                 self._notes.add(what, one.name, number=one.count, queue=one.queue)

@@ -110,7 +110,7 @@ LOCAL = [local("vis", "main", "vision"), local("nlp", "main", "nlp"), local("sit
 WORKLOADS = [
     workload("vis", "train", "main", (3, spec(8, 4))),
     workload("vis", "running", "main", (2, spec(4, 2)), admitted="vision", uid="u1", conditions=["Admitted"]),
-    workload("nlp", "tune", "main", (1, spec(2, tolerations=[GPU_TOLERATION])), (4, spec(8, 8))),
+    workload("nlp", "tune", "main", (1, spec(2, tolerations=[GPU_TOLERATION])), (1, spec(8, 8))),
     workload("nlp", "old", "main", (9, spec(8, 8)), conditions=["Finished"]),
     workload("nlp", "off", "main", (9, spec(8, 8)), active=False),
 ]
@@ -147,8 +147,8 @@ def test_teams_are_cluster_queues_with_the_pods_that_exist_and_those_of_workload
         "team": ("nlp", "nlp", "vision", "vision", "web"),
         "cohort": ("research", "research", "research", "research", None),
     }
-    assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web")] == [3 + 2, 1 + 4, 8]
-    assert said(CLUSTER, "8 pods of workloads that are not there yet count as waiting (such as nlp/tune/set0)")
+    assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web")] == [3 + 2, 1 + 1, 8]
+    assert said(CLUSTER, "5 pods of workloads that are not there yet count as waiting (such as nlp/tune/set0)")
     assert said(CLUSTER, "1 finished workload was left out (nlp/old)")
     assert said(CLUSTER, "1 workload that is not active was left out (nlp/off)")
     what = "1 waiting pod in no cluster queue was left out: --users namespace shares among namespaces (tools/shell-0)"
@@ -269,6 +269,21 @@ def test_weights_of_cohorts_of_one_queue_each_divide_the_cluster():
     assert dict(zip(found.teams["team"], answer.tasks.tolist(), strict=True)) == {"vision": 9, "nlp": 3}
 
 
+def test_a_workload_of_unlike_pods_that_its_queue_never_admits_whole_is_left_out():
+    """A head without its workers is of no use; equal pods count one by one, as far as they would fit."""
+    tune = workload("nlp", "tune", "main", (1, spec(2, tolerations=[GPU_TOLERATION])), (2, spec(8, 8)))
+    train = workload("nlp", "train", "main", (3, spec(8, 4)))
+    found = made(*FLAVORS, queue("nlp", a100=(64, 8)), *LOCAL[1:2], tune, train, pods=OTHER)
+    assert tasks_of(found, "nlp") == 3
+    asks = "such as nlp/tune: asks for 16 nvidia.com/gpu, and nlp may have 8"
+    assert said(found, f"3 pods of workloads of unlike pods that Kueue never admits whole were left out ({asks})")
+    assert said(
+        found, "1 workload that Kueue never admits whole counts pod by pod all the same (nlp/train: asks for 12"
+    )
+    more = made(*FLAVORS, queue("nlp", a100=(64, 16)), *LOCAL[1:2], tune, train, pods=OTHER)
+    assert tasks_of(more, "nlp") == 6 and not said(more, "never admits whole")
+
+
 def test_a_cohort_is_owed_its_own_quotas_and_those_below_it():
     def own(gpus):
         resources = [{"name": GPU, "nominalQuota": gpus}]
@@ -286,7 +301,8 @@ GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
 
 
 def test_quotas_beyond_the_servers_are_scaled_so_that_they_can_be_kept():
-    found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], WORKLOADS[2], pods=OTHER)
+    tune = workload("nlp", "tune", "main", (1, spec(2, tolerations=[GPU_TOLERATION])), (4, spec(8, 8)))
+    found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], tune, pods=OTHER)
     assert found.guarantees @ found.demands == pytest.approx([18, 16])
     assert said(found, "1 quota beyond what the servers of their flavors have: scaled to it") == [
         "1 quota beyond what the servers of their flavors have: scaled to it, for all of their queues "
@@ -351,7 +367,7 @@ def test_users_may_be_namespaces_or_labels_all_the_same():
     assert set(found.teams["team"]) == {"vis", "nlp", "site", "tools"} and not found.team_guarantees
     assert tasks_of(found, "vis") == 5
     assert said(found, "the quotas and weights of 3 cluster queues were left out, since teams are not cluster queues")
-    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="label:team"), "x") == 8
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="label:team"), "x") == 5
 
 
 def test_without_cluster_queues_workloads_count_by_namespace():

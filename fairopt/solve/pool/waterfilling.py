@@ -270,7 +270,7 @@ class _UsersBySet:
     def loads(self, events: Sequence[Event], level: float) -> Loads:
         """Loads after events, at a level."""
         levels = np.full(len(self.rates), level)
-        active: Bool = self.rates.any(axis=1)
+        active: Bool = np.any(self.rates, axis=1)
         for event in reversed(events):  # the first event of a set counts, and is written last
             needs = self.needs[:, event.resource]
             levels[needs], active[needs] = event.level, False

@@ -66,8 +66,8 @@ CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     """Alpha-fairness with prices as evidence; raises `Infeasible` if the lower bounds do not fit.
 
-    The first guess is ``settings.start``, or for `FEW` users the prices of an interior point. Further proposals follow
-    while the gap is larger than rounding.
+    The first guess is ``settings.start``, or for `FEW` users the prices of an interior point, which are proposed as
+    they are where no user has bounds. Further proposals follow while the gap is larger than rounding.
     """
     term, alpha = program.term, program.term.alpha
     assert alpha is not None
@@ -86,7 +86,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
             if optimum is not None:
                 prices = np.log(optimum.prices / term.factor) - (1.0 - alpha) * np.log(users.level)
                 guess = of_free_resources(prices, optimum.slack / pool.usable, alpha)
-                optimal += [] if pool.bounded else [guess]  # at bounds it is less precise
+                optimal += [] if pool.bounded else [guess]  # lower bounds were missed by up to 5e-12
     best, gap = None, np.inf
     for log_prices in chain(optimal, price_tries(users, alpha, guess)):
         answer = yield _at_prices(users, log_prices, begun)

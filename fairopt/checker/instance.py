@@ -81,12 +81,9 @@ class Cluster:
         self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.tangents_at = self.tasks  # where tangents are taken
-        rows = [row for of_user in given for row in of_user] if self.by_server else given
-        needs = [d for row in rows for d in row]
-        has = [c for row in self.capacities for c in row]
-        speeds = [r for row in self.rates or () for r in row]
-        for what, values in {"demands": needs, "weights": self.own_weights, "capacities": has, "rates": speeds}.items():
-            if min([v.n for v in values], default=0) < 0:
+        rows = chain.from_iterable(instance["demands"]) if self.by_server else instance["demands"]
+        for what, table in {"demands": rows, "capacities": instance["capacities"], "rates": rates or ()}.items():
+            if min(chain.from_iterable(table), default=0) < 0:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
@@ -148,8 +145,10 @@ class Cluster:
 
     def _limits_of_several(self, instance: Mapping[str, Any]) -> list[Together]:
         """The limits on what users take together; those of 0 close servers, and limit to 0 who can run nowhere."""
+        if not instance.get("limits"):
+            return []
         out, members = list[Together](), self.members | {user: [j] for j, user in enumerate(self.users)}
-        for given in instance.get("limits") or ():
+        for given in instance["limits"]:
             check_keys(given, ("name", "resource", "amount", "of"), "a limit")
             name, amount = str(given["name"]), number(given["amount"], "the amount of a limit", 0)
             pairs = set[Pair]()
@@ -178,7 +177,7 @@ class Cluster:
                     raise Fault(f"{what} of team {team!r} are not given as an instance has them")
                 for amount in amounts:
                     number(amount, f"{what} of team {team!r}", 0)
-        if any(v < 0 for v in (*self.own_weights, *self.guarantees)):
+        if min([v.n for v in (*self.own_weights, *self.guarantees)], default=0) < 0:
             raise Fault("weights or guarantees hold a negative number")
         if (held := instance.get("held")) is not None:
             by_server = bool(held) and isinstance(held[0], list)
@@ -200,7 +199,8 @@ class Cluster:
         """Numbers by user, and what is given by team."""
         if not isinstance(given, dict):
             return numbers(given, what, self.n), {}
-        by_team = {name: value for name, value in given.items() if name not in {*self.users}}
+        users = {*self.users}
+        by_team = {name: value for name, value in given.items() if name not in users}
         if by_team.keys() - self.members.keys() or len(given) - len(by_team) != self.n:
             raise Fault(f"{what} name unknown users or teams, or not all users")
         return numbers([given[user] for user in self.users], what, self.n), by_team
@@ -548,9 +548,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = alike or all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
-            where = "" if same else f" on {servers[s]!r}"
-            for what, d in zip(demand_of, by_server[s]):
-                fields[what + where] = d + 0.0 if type(d) is float else plain(d)
+            where = demand_of if same else [f"{what} on {servers[s]!r}" for what in demand_of]
+            fields.update(zip(where, [d + 0.0 if type(d) is float else plain(d) for d in by_server[s]]))
         if rates is not None:
             fields |= {f"rate on {servers[s]!r}": plain(rates[j][s]) for s in runs}
         yield f"user {user!r}", fields

@@ -102,8 +102,9 @@ class Fraction:
             other = Fraction(other)
         if not other.n:
             raise ZeroDivisionError("division by 0")
-        sign = 1 if other.n > 0 else -1
-        return Fraction(self.n * other.d * sign, self.d * other.n * sign)
+        # numbers of a file have one denominator: of their ratios short ones are made
+        n, d = (self.n, other.n) if self.d == other.d else (self.n * other.d, self.d * other.n)
+        return Fraction(n, d) if d > 0 else Fraction(-n, -d)
 
     def __rtruediv__(self, other: Any) -> Fraction:
         return Fraction(other) / self
@@ -387,9 +388,9 @@ def of_floats(values: list[Any]) -> list[Fraction] | None:
         return None
     if values and values.count(values[0]) == len(values):  # such as weights: one fraction
         return [number(values[0], "")] * len(values)
-    ratios = map(float.as_integer_ratio, values)
-    # denominators are powers of 2
-    return [Fraction(n * (UNIT // d), UNIT) if d <= UNIT else Fraction(n, d) for n, d in ratios]
+    unit = float(UNIT)
+    scaled = [value * unit for value in values]  # exact, as denominators are powers of 2, or infinite
+    return [Fraction(int(n), UNIT) if n.is_integer() else Fraction(value) for n, value in zip(scaled, values)]
 
 
 FLOAT32 = 3.4e38  # the largest

@@ -105,6 +105,8 @@ class WaterFilling:
         kinds = {w: unit / w for w in {*cluster.weights}}
         self.scale = [kinds[w] for w in cluster.weights]
         room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
+        for shared in (*kinds.values(), *room):  # in lowest terms, as what follows multiplies and divides by them
+            shared.as_integer_ratio()
         self.rates, self.most = dict[int, list[Any]](), dict[int, list[int]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
         nothing, closed = (0, 0), [i for i, r in enumerate(room) if not r.n]
@@ -119,16 +121,18 @@ class WaterFilling:
             self.low[j] = (math.floor(low * least), math.ceil(low * most)) if low.n else nothing
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
+            n, d = most.n, most.d
             self.rates[j] = rates = [
-                (d.n * r.d * most.d // (d.d * r.n * most.n) or d / (r * most)) if d.n and r.n else 0
-                for d, r in zip(needs, room)
+                (need.n * (r.d * d) // (need.d * (r.n * n)) or need / (r * most)) if need.n and r.n else 0
+                for need, r in zip(needs, room)
             ]
             if most is least:
                 self.most[j] = [(rate if type(rate) is int else 0) + 1 if rate else 0 for rate in rates]
             else:
                 self.most[j] = [math.ceil(d / (r * least)) if r.n else 0 for d, r in zip(needs, room)]
-        self.lower, self.upper = dict[int, int](), dict[int, int]()
+        self.lower, self.upper, self.left = dict[int, int](), dict[int, int](), dict.fromkeys(cluster.active)
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
+        self.rest = [self.full] * cluster.m  # what users who are fixed leave at most
 
     def at_tasks(self, c: Table) -> dict[int, int]:
         """The users' levels at their tasks, rounded down, by shares of a task."""
@@ -145,7 +149,7 @@ class WaterFilling:
         for low, _, j in starts:
             self.add(j, low, 0)
         closed = set[int]()
-        while len(self.lower) < len(self.low):
+        while self.left:
             self.clock.check()
             left = [(self.full - a - b * level, b) for a, b in together(self.fixed, self.slope)]
             # full: not one more unit of level fits, by loads from above
@@ -161,46 +165,49 @@ class WaterFilling:
             level = max(level, events[-1][0])
             while events and events[-1][0] <= level:
                 at, stops, j = events.pop()
-                if j in self.lower:
+                if j not in self.left:
                     continue
                 if stops:
-                    self.lower[j], self.upper[j] = self.high[j]
-                    rising.remove(j)
+                    self.fix(j, *self.high[j], rising)
                 else:
                     rising.add(j)
-                self.add(j, at if stops else -at, -1 if stops else 1)
+                    self.add(j, -at, 1)
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
-        for i, rate in enumerate(self.most[j]):
-            if rate:
-                if level:
-                    self.fixed[i] += rate * level
-                self.slope[i] += rate * times
+        for i, most in enumerate(self.most[j]):
+            if most:
+                self.fixed[i] += most * level
+                self.slope[i] += most * times
+
+    def fix(self, j: int, lower: int, upper: int, rising: set[int]) -> None:
+        """Fix a user's level between two bounds."""
+        self.lower[j], self.upper[j] = lower, upper
+        del self.left[j]
+        if j in rising:
+            rising.remove(j)
+            self.add(j, upper, -1)
+        else:
+            self.add(j, upper - self.low[j][1], 0)
+        for i, rate in enumerate(self.rates[j]):
+            if type(rate) is int:  # from below
+                self.rest[i] -= rate * lower
 
     def settle(self, full: set[int], level: int, rising: set[int]) -> None:
         """Bound the levels of users who need a full resource by what its other users leave at least."""
-        lower, high = self.lower, self.high
-        least = {
-            j: lower[j] if j in lower else max(low, level if j not in high else min(level, high[j][0]))
-            for j, (low, _) in self.low.items()
-        }
-        slack = dict.fromkeys(full, self.full)
+        high, left = self.high, [(j, self.rates[j]) for j in self.left]
+        least = [max(self.low[j][0], level if j not in high else min(level, high[j][0])) for j, _ in left]
+        slack = dict[int, int]()
         for i in full:
             # from below: what is left at most if all have what they surely have (part 2 of Proposition 15.5)
-            surely = [rate if type(rate := of_user[i]) is int else 0 for of_user in self.rates.values()]
-            slack[i] -= sum(map(mul, surely, least.values()))
-        for j, of_user in self.rates.items():
-            if j in lower:
-                continue
-            rates = [(max(slack[i], 0), rate) for i in full if (rate := of_user[i])]
+            surely = [rate if type(rate := of_user[i]) is int else 0 for _, of_user in left]
+            slack[i] = max(self.rest[i] - sum(map(mul, surely, least)), 0)
+        for (j, of_user), lower in zip(left, least):
+            rates = [(slack[i], rate) for i in full if (rate := of_user[i])]
             if not rates:
                 continue
-            most = least[j] + 1 + min([r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates])
-            self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
-            rises = j in rising
-            self.add(j, self.upper[j] - (0 if rises else self.low[j][1]), -1 if rises else 0)
-            rising.discard(j)
+            upper = lower + 1 + min([r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates])
+            self.fix(j, lower, min(upper, high[j][1]) if j in high else upper, rising)
 
 
 def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:

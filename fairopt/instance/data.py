@@ -555,9 +555,9 @@ class Instance:
         array([2, 1])
         """
         classes = self.derived.server_classes
-        n_classes = int(classes.max()) + 1
-        if n_classes == self.n_servers:
+        if classes[-1] == self.n_servers - 1:  # numbered as they appear: all differ
             return self
+        n_classes = int(classes.max()) + 1
         first = np.unique(classes, return_index=True)[1]
         merged = self.replace(
             **self.derived.of_servers(first),
@@ -1242,10 +1242,9 @@ class Derived:
             return instance.tasks_alone
         out = np.full((instance.n_users, instance.n_servers), np.inf)
         demands = instance.per_server_demands
-        for i in range(instance.n_resources):
-            d = demands[:, :, i]
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                np.minimum(out, np.where(d > 0, usable[i] * instance.capacities[:, i] / d, np.inf), out=out)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for i in range(instance.n_resources):  # ignores 0 / 0: no demand, no capacity
+                np.fmin(out, usable[i] * instance.capacities[:, i] / demands[:, :, i], out=out)
         counts = everywhere & np.isfinite(out) if everywhere else instance.eligible
         return np.where(counts, out, 0.0) * instance.counts
 

@@ -186,8 +186,9 @@ def label_of(label: Any) -> str | tuple[str, ...]:
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
     """Prices by server and resource, from those by row of loads per whole capacity."""
-    # per unit of a capacity of 0 a price is 0 / 0, which JSON has no number for
-    return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
+    each = program.expand_prices(by_row)
+    # JSON has no number for those that are not finite, and any price gives a bound
+    return {"prices": np.where(np.isfinite(each), each, 0.0).tolist()}
 
 
 def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:

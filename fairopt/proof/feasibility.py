@@ -85,7 +85,7 @@ def nothing_but_violations(program: Program, tasks: Float, violation: float) -> 
     # without lower bounds of others everybody can have more than rounding, and small tasks are small demands
     floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
     if isinstance(program, BundleProgram) or not floors:
-        return np.broadcast_to(np.False_, program.low.shape)
+        return np.zeros(program.low.shape, dtype=bool)
     little = (violation + TERM_ROUNDING) * program.most + ROUNDING * np.minimum(program.size, program.most)
     return (program.low <= 0) & (program.pairs.sum(tasks) <= little)
 
@@ -222,8 +222,9 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
 
 def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
     """The best values of blocks' variables at tasks by pair, by key."""
-    blocks = blocks_within((program.objective, *program.rest))
-    if program.empty or not program.decides_tasks or all(map(is_ours, blocks)) or all_known(program):
+    if program.empty or not program.decides_tasks or all_known(program):
+        return {}
+    if all(map(is_ours, blocks_within((program.objective, *program.rest)))):
         return {}
     if _all_rows(program) and program.natural.has_none_of_its_own(program.objective):
         return {}

@@ -216,7 +216,7 @@ def allocation(
     certificate = _certificate(
         begun,
         final,
-        gap=float(np.max(gaps)),  # of a NaN a NaN, which is no number within the tolerance
+        gap=float(max(gaps, key=lambda gap: (gap != gap, gap))),  # a NaN if there is one, which is within no tolerance
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,

@@ -87,9 +87,9 @@ class Feasibility(NamedTuple):
 
     def factor(self, usable: Float, n_users: int) -> float:
         """The factor on all tasks with which capacities hold exactly, in any order of summation."""
-        used, margin = self.load > 0, min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
+        margin = min(1e-17 * n_users, 1e-14)  # sums of a million loads differed by 3e-15
         # one factor for all users instead of one for each resource: levels keep their ratios, and so the gap of leximin
-        worst = float(np.max(self.load / np.where(used, usable, 1.0), initial=0.0, where=used))
+        worst = float(np.fmax.reduce(self.load / usable, initial=0.0))  # ignores 0 / 0, of what nobody may use
         # what exceeds a capacity is rounded when it is scaled, and again where identical servers share it
         top = 1.0 - max(margin, 2 * EPS if worst > 1.0 else 0.0)
         return top / worst if worst > top else 1.0
@@ -103,9 +103,8 @@ class Feasibility(NamedTuple):
     @property
     def violation(self) -> float:
         """Largest relative excess over a capacity or limit; infinite where a number is not finite."""
-        if not np.isfinite(self.load).all():
-            return np.inf
-        return max(float((self.load - 1.0).max(initial=0.0)), self.above_limit)
+        excess = float(self.load.max(initial=1.0)) - 1.0  # a NaN if there is one
+        return max(excess, self.above_limit) if excess < np.inf else np.inf
 
 
 class Bottlenecks(NamedTuple):
@@ -163,6 +162,8 @@ class Bottlenecks(NamedTuple):
     @property
     def rising(self) -> Float:
         """The load of the users who would rise together: those above lower bounds, or the lowest of the others."""
+        if not self.feasible.has_lower_bounds:
+            return self.held
         return np.where((self.held > 0) | np.isinf(self.held_at_bounds), self.held, self.held_at_bounds)
 
     def gap(self, usable: Float, adjustments: Corrections | None = None) -> float:
@@ -176,10 +177,9 @@ class Bottlenecks(NamedTuple):
         if not self.top.max() < np.inf:
             return np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
-            slack = self.slack(usable)
+            slack, rising = self.slack(usable), self.rising
             if adjustments is not None:
                 slack = abs(adjustments.corrected(slack, SUM_ROUNDING * usable))
-            rising = self.rising
             # where nobody holds anything, the lower bounds of others fill the resource up to rounding
             tolerated = np.where(rising > 0, SUM_ROUNDING, ROUNDING) * usable
             rise = np.where(slack > tolerated, slack / rising, 0.0)
@@ -187,9 +187,8 @@ class Bottlenecks(NamedTuple):
                 rise = np.where((rising > 0) & (rising <= ROUNDING * usable), np.inf, rise)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)  # 1 / 0 of a user without tasks
             excess = np.maximum(over, rise)
-        charged = np.isfinite(self.least)
-        worst = float(np.where(charged, np.where(np.isnan(excess), np.inf, excess), 0.0).max(initial=0.0))
-        return np.inf if np.isfinite(self.unstopped) else worst
+        worst = float(excess[np.isfinite(self.least)].max(initial=0.0))  # a NaN if there is one
+        return np.inf if np.isfinite(self.unstopped) or np.isnan(worst) else worst
 
 
 class Corrections(NamedTuple):
@@ -464,9 +463,8 @@ def proof_on_pool(
         alpha = term.alpha
         assert alpha is not None
         found, weight = found.scaled(factor, alpha) if factor < 1 else found, found.weight
-        with np.errstate(over="ignore"):  # prices may overflow at large alpha
-            gap = found.gap(float(np.exp(prices) @ usable), alpha)
-            value, prices = found.natural(alpha, level), np.exp(prices + (1.0 - alpha) * np.log(level))
+        gap = found.gap(float(np.exp(prices) @ usable), alpha)
+        value, prices = found.natural(alpha, level), np.exp(prices + (1.0 - alpha) * np.log(level))
     else:
         found, weight = found.scaled(factor) if factor < 1 else found, float(program.instance.weights.sum())
         if isinstance(found, TotalSums):
@@ -481,8 +479,7 @@ def rounding_decides(program: Program, found: Bottlenecks) -> bool:
     """Whether the rounding of one load may move a level by more than the tolerance, on a pool of few users."""
     if program.instance.n_users > MAX_USERS or program.term.share is None:
         return False
-    with np.errstate(all="ignore"):
-        # an error of eps in the first level, times 1 / (part held) at each resource after it
-        rising = found.rising
-        growth = np.where(np.isfinite(found.least) & (rising > 0), program.usable / rising, 1.0)
-        return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)
+    # an error of eps in the first level, times 1 / (part held) at each resource after it
+    rising = found.rising
+    growth = np.where(np.isfinite(found.least) & (rising > 0), program.usable / rising, 1.0)
+    return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)

@@ -76,8 +76,7 @@ def solved(
     ``start`` are initial prices in natural units by server row, from `Prepared`.
     """
     clock = begin(time_limit, method == "cone" or solver is not None or not _on_unconstrained_pool(policy, instance))
-    settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
-    settings = replace(settings, start=start)
+    settings = checked_settings(instance, method, solver, solver_options, clock, verbose, start)
     if settings.solver and method not in ("auto", "cone", "parametric"):
         raise InvalidBlock(f"solver {settings.solver} needs the cone method; give method='cone' or leave method out")
 
@@ -115,6 +114,7 @@ def checked_settings(
     options: Mapping[str, Any] | None,
     clock: Clock,
     verbose: bool,
+    start: Float | None = None,
 ) -> Settings:
     """Settings of a call, from the arguments of `Policy.allocate`."""
     require_instance(instance)
@@ -123,7 +123,7 @@ def checked_settings(
     if options is not None and not isinstance(options, Mapping):
         raise InvalidBlock(f"solver_options is {options!r}; give a dict of the solver's own options")
     named = solvers.named(solver) if solver is not None else None
-    return Settings(named, dict(options or {}), clock, verbose, method=method)
+    return Settings(named, dict(options or {}), clock, verbose, method=method, start=start)
 
 
 def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tuple[Program, JudgedPoint]]:

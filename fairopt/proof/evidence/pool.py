@@ -155,11 +155,9 @@ class PoolPrices(OnPool):
         prices = np.maximum(self.dual.prices, 0.0) / program.term.factor
         if not alpha:
             return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices), prices)
-        with np.errstate(divide="ignore"):  # a price of 0 is minus infinity
-            prices = np.log(prices)
-        return proof_on_pool(
-            program, pool.usable, pool.n, alpha_fair_sums(pool, tasks, prices, alpha, unit), prices, unit
-        )
+        prices = np.log(prices)  # minus infinity of 0
+        sums = alpha_fair_sums(pool, tasks, prices, alpha, unit)
+        return proof_on_pool(program, pool.usable, pool.n, sums, prices, unit)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return self.dual.entry(program, names)

@@ -51,8 +51,8 @@ class Simplex:
         self.table[:m, :n] = columns.transpose(1, 0, 2)
         self.table[m, :n] = -coefficients
         self.table[:m, n] = 1.0
-        self.nonbasic = np.broadcast_to(np.arange(n)[:, None], (n, size)).copy()
-        self.basis = np.broadcast_to(np.arange(n, n + m)[:, None], (m, size)).copy()
+        self.nonbasic = np.arange(n)[:, None].repeat(size, axis=1)
+        self.basis = np.arange(n, n + m)[:, None].repeat(size, axis=1)
         self.flipped = np.zeros((n + m, size), dtype=bool)
         self.tops = np.concatenate([tops, np.full((m, size), np.inf)])
         # in units of what a user could run alone; a limit beyond what capacities allow does not bind, and costs no

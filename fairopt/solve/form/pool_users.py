@@ -114,7 +114,9 @@ class Pool:
         total = instance.total_capacities
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
         self.levelled = low is not None or program.term.kind.levels_users
-        in_chunks = takes_windows(share, instance)
+        # rows of files are read in each pass, which notices changes
+        self.is_small = 0 < self.n <= min(SMALL, self.step) and isinstance(self.demands, np.ndarray)
+        in_chunks = takes_windows(share, instance) and not (self.is_small and every == 1)
         self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
 
     @property
@@ -153,20 +155,18 @@ class Pool:
 
         ``among`` are the indices of the users to read.
         """
-        # rows of files are read in each pass, which notices changes
-        if among is None and 0 < self.n <= min(SMALL, self.step) and isinstance(self.demands, np.ndarray):
-            with np.errstate(all="ignore"):
-                return [function(self.only)]
-        size = self.n if among is None else len(among)
-        buffer = np.empty((self.m, min(self.step, size)))
-        out = []
         with np.errstate(all="ignore"):  # zeros and infinities are checked later
+            if among is None and self.is_small:
+                return [function(self.only)]
+            size = self.n if among is None else len(among)
+            buffer = np.empty((self.m, min(self.step, size)))
+            out = []
             for start in range(0, size, self.step):
                 part = slice(start, min(start + self.step, size))
                 rows = part if among is None else among[part]
                 chunk = Chunk(self, rows, self.demands[rows], buffer)
                 out.append(function(chunk))
-        return out
+            return out
 
 
 def refuse_unfit_bounds(program: Program, load: Float, crossed: bool) -> None:

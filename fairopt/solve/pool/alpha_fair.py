@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, reduce
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -65,8 +66,8 @@ CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     """Alpha-fairness with prices as evidence; raises `Infeasible` if the lower bounds do not fit.
 
-    The first guess is ``settings.start``, or for `FEW` users the prices of an interior point. Further proposals follow
-    while the gap is larger than rounding.
+    The first guess is ``settings.start``, or for `FEW` users the prices of an interior point, which are proposed as
+    they are where no user has bounds. Further proposals follow while the gap is larger than rounding.
     """
     term, alpha = program.term, program.term.alpha
     assert alpha is not None
@@ -74,7 +75,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     pool = Pool(program, term.share)
     refuse_unfit_bounds(program, *pool.least())
     users = AlphaFairPool.with_samples(pool, alpha)
-    guess = None
+    guess, optimal = None, list[Float]()
     if settings.start is not None and np.isfinite(settings.start).all():
         # to prices of whole capacities, in units in which levels are near 1: u(level z) is level^(1 - alpha) u(z)
         whole = np.maximum(settings.start[0] / term.factor * program.instance.total_capacities, TINY)
@@ -85,15 +86,16 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
             if optimum is not None:
                 prices = np.log(optimum.prices / term.factor) - (1.0 - alpha) * np.log(users.level)
                 guess = of_free_resources(prices, optimum.slack / pool.usable, alpha)
+                optimal += [] if pool.bounded else [guess]  # lower bounds were missed by up to 5e-12
     best, gap = None, np.inf
-    for log_prices in price_tries(users, alpha, guess):
+    for log_prices in chain(optimal, price_tries(users, alpha, guess)):
         answer = yield _at_prices(users, log_prices, begun)
         found_gap = np.inf if answer is None else answer.gap
         if best is not None and found_gap > gap:  # its tasks overwrote those of the better try
             yield _at_prices(users, best, begun)
             return
         best, gap = log_prices, found_gap
-        if gap <= FINE:
+        if gap <= (EXACT if log_prices is guess else FINE):
             return
     if best is None:
         yield Proposal("prices", attempt=Try("prices", "no prices found", time.perf_counter() - begun))
@@ -116,7 +118,7 @@ class Response(NamedTuple):
     @classmethod
     def of_all(cls, parts: Sequence[Response]) -> Response:
         """Sums over several groups of users."""
-        return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.slopes for p in parts], axis=0))
+        return cls(reduce(np.add, (p.load for p in parts)), reduce(np.add, (p.slopes for p in parts)))
 
 
 class AlphaFairUsers(Protocol):
@@ -398,7 +400,7 @@ class AlphaFairPool:
             self.level = level
             return
         parts = pool.each(self._start)
-        self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
+        self.rates: Float = reduce(np.add, (rates for rates, _ in parts))
         self.first_limit = min(limit for _, limit in parts)
         self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
 

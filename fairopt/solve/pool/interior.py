@@ -345,8 +345,8 @@ class PoolInterior:
         # sum_j g_j g_j' / D_j + diag(s / p), with a diagonal of 1, as prices may differ by many decades: without,
         # 2 of 100 small sums found no prices, and tasks of others were off by 1e-5
         matrix = scaled @ ratios.T
-        matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
-        scale = 1.0 / np.sqrt(np.diag(matrix))
+        matrix.flat[: m * (len(matrix) + 1) : len(matrix) + 1] += slack / prices[:m]
+        scale = 1.0 / np.sqrt(matrix.diagonal())
         try:  # of few rows; the next step corrects its errors
             values, vectors = np.linalg.eigh(matrix * scale * scale[:, None])
         except np.linalg.LinAlgError:
@@ -395,22 +395,15 @@ class PoolInterior:
     def _length(self, step: _Move) -> float:
         """The largest part of a step, at most 1, that keeps positive numbers nonnegative."""
         m = self.problem.n_resources
-        worst = [
-            1.0,
-            *(
-                float((-change / at).max(initial=0.0))
-                for change, at in (
-                    (step.tasks, self.above_low),
-                    (step.a, self.a),
-                    (step.slack, self.slack),
-                    (step.prices[:m], self.prices[:m]),
-                )
-            ),
+        parts = [
+            step.tasks / self.above_low,
+            step.a / self.a,
+            step.slack / self.slack,
+            step.prices[:m] / self.prices[:m],
         ]
         if step.b is not None:
-            worst.append(float((step.tasks / self.below_high).max(initial=0.0, where=self.limited)))
-            worst.append(float((-step.b / self.b).max(initial=0.0, where=self.limited)))
-        return 1.0 / max(worst)
+            parts += [-(step.tasks / self.below_high)[self.limited], (step.b / self.b)[self.limited]]
+        return 1.0 / max(1.0, -float(np.concatenate(parts).min()))
 
     def _products_after(self, step: _Move, length: float) -> float:
         """The sum of products after a part of a step."""

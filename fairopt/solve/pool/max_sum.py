@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +77,8 @@ class UserColumns(NamedTuple):
     @classmethod
     def of_all(cls, parts: Sequence[UserColumns]) -> UserColumns:
         """The users of several groups."""
+        if len(parts) == 1:
+            return parts[0]
         fields: Any = zip(*parts, strict=True)
         return cls(*(np.concatenate(field, axis=-1) for field in fields))
 
@@ -103,24 +105,28 @@ class Response(NamedTuple):
     def of_all(cls, parts: Sequence[Response]) -> Response:
         """Sums over several groups of users, whose indices are disjoint."""
         near = UserColumns.of_all([p.near for p in parts]).nearest()
-        return cls(np.sum([p.load for p in parts], axis=0), float(np.sum([p.total for p in parts])), near)
+        return cls(reduce(np.add, (p.load for p in parts)), float(np.sum([p.total for p in parts])), near)
 
 
 class Mix(NamedTuple):
     """Tasks beyond the lower bounds: a mix of responses to several prices, and tasks of kept users.
 
     ``prices`` (m,) are optimal, per whole capacity. ``past`` (k, m) are the prices of the mix and ``weights`` (k,) its
-    weights, which sum to at most 1. The kept ``users``, ascending, have ``tasks``. ``distances`` are the smallest ones
-    of kept users, ascending; ``total`` is the sum of shares beyond the lower bounds.
+    weights, which sum to at most 1. The ``kept`` users, ascending, have ``tasks``. ``total`` is the sum of shares
+    beyond the lower bounds.
     """
 
     prices: Float
     past: Float
     weights: Float
-    users: Indices
+    kept: UserColumns
     tasks: Float
-    distances: Float
     total: float
+
+    @property
+    def distances(self) -> Float:
+        """The smallest distances of kept users from a reduced cost of 0, ascending; at most `FEW`."""
+        return np.sort(np.abs(1.0 - cost(self.kept.ratios, self.prices) / self.kept.coefficient))[:FEW]
 
 
 def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
@@ -135,9 +141,9 @@ def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
     mix = find_mix(sample, rough=True)
     if mix is None:
         return None
-    prices = closest = mix.prices
-    quantile = min(FEW * sample.n // users.n, len(mix.distances) - 1)
-    within = 2.0 * float(mix.distances[quantile]) if len(mix.distances) else 1.0
+    prices, closest, distances = mix.prices, mix.prices, mix.distances
+    quantile = min(FEW * sample.n // users.n, len(distances) - 1)
+    within = 2.0 * float(distances[quantile]) if len(distances) else 1.0
     full = True
     for left in reversed(range(ROUNDS)):
         # users who tie exactly have a distance of rounding, and all of them count as near
@@ -226,30 +232,29 @@ class _RestrictedProgram:
         few, m = kept.range.size, len(self.unit)
         scale = self.bound if self.past else self._lower_bound(kept)
         if scale == 0:  # all ranges are empty
-            nothing = np.zeros(few)
-            return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), kept.users, nothing, nothing, 0.0)
+            return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), kept, np.zeros(few), 0.0)
         others = [self._without_kept(kept, *response) for response in self.past]
         # units in a whole column: at prices near 0 a response is worth many times the optimum
         size = np.array([max(total / scale, 1.0) for _, total in others])
-        values = np.append(np.ones(few), [total / scale for _, total in others] / size)
+        values = np.concatenate([np.ones(few), [total / scale for _, total in others] / size])
         rows = self.unit > 0
-        load = np.hstack([kept.ratios * (scale / kept.coefficient), *(load[:, None] for load, _ in others)])
-        load[:, few:] /= size
-        top = np.append(kept.coefficient * kept.range / scale, size)
-        matrix = np.vstack([load[rows] / self.unit[rows, None], np.append(np.zeros(few), 1.0 / size)])
-        right = np.append(self.right[rows] / self.unit[rows], 1.0)
+        loads = np.reshape([load for load, _ in others], (-1, m)).T / size
+        load = np.concatenate([kept.ratios * (scale / kept.coefficient), loads], axis=1)
+        top = np.concatenate([kept.coefficient * kept.range / scale, size])
+        mixed = np.concatenate([np.zeros(few), 1.0 / size])
+        matrix = np.concatenate([load[rows] / self.unit[rows, None], mixed[None]])
+        right = np.concatenate([self.right[rows] / self.unit[rows], [1.0]])
         vertex = _vertex(values, matrix, right, top)
         if vertex is None:
             return None
         x, duals = vertex
         prices = np.zeros(m)
         prices[rows] = duals[:-1] * (scale / self.unit[rows])
-        distances = np.sort(np.abs(1.0 - cost(kept.ratios, prices) / kept.coefficient))[:FEW]
         parts = x / top  # exactly 1 at the upper bound, so that users there have all of their range to the last digit
         tasks, weights = kept.range * parts[:few], parts[few:]
         past = np.array([prices for prices, _, _ in self.past]).reshape(-1, m)
         total = float(values @ x) * scale
-        return Mix(prices, past[weights > 0], weights[weights > 0], kept.users, tasks, distances, total)
+        return Mix(prices, past[weights > 0], weights[weights > 0], kept, tasks, total)
 
     def _without_kept(self, kept: UserColumns, prices: Float, load: Float, total: float) -> tuple[Float, float]:
         """Load and total of a response without the kept users."""
@@ -260,7 +265,7 @@ class _RestrictedProgram:
     def _lower_bound(self, kept: UserColumns) -> float:
         """A total that kept users can have: all the same part of their ranges, or one of them its whole range."""
         rows, load, most = self.unit > 0, kept.ratios @ kept.range, kept.coefficient * kept.range
-        part = float(np.min(self.unit[rows] / load[rows], initial=1.0))
+        part = float((self.unit[rows] / load[rows]).min(initial=1.0))
         return max(part * float(most.sum()), float(most.max(initial=0.0)))
 
 
@@ -341,8 +346,8 @@ class MaxSumPool:
         for prices, weight in zip(mix.past, mix.weights, strict=True):
             part += weight * (c > cost(chunk.ratios, prices))  # summed as in `respond`, so that ties go the same way
         x = np.multiply(part, chunk.room, out=tasks[rows])
-        first, last = np.searchsorted(mix.users, [rows.start, rows.stop])
-        x[mix.users[first:last] - rows.start] = mix.tasks[first:last]
+        first, last = mix.kept.users.searchsorted([rows.start, rows.stop])
+        x[mix.kept.users[first:last] - rows.start] = mix.tasks[first:last]
         x += chunk.of(self.pool.low)
         np.minimum(x, chunk.of(self.pool.high), out=x)
 

@@ -25,6 +25,7 @@ in shards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -114,9 +115,9 @@ class Start(NamedTuple):
         """Sums over several groups of users."""
         by_set = [p.by_set for p in parts if p.by_set is not None]
         return cls(
-            np.sum([p.low for p in parts], axis=0),
-            np.sum([p.rates for p in parts], axis=0),
-            np.sum(by_set, axis=0) if len(by_set) == len(parts) else None,
+            reduce(np.add, (p.low for p in parts)),
+            reduce(np.add, (p.rates for p in parts)),
+            reduce(np.add, by_set) if len(by_set) == len(parts) else None,
             min(p.first_limit for p in parts),
             any(p.bounded for p in parts),
             any(p.crossed for p in parts),
@@ -173,8 +174,7 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
     start = users.start()
     if not bounds_fit(start.low, start.crossed, usable):
         return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        levels = np.where(start.rates > 0, usable / start.rates, np.inf)
+    levels = np.divide(usable, start.rates, out=np.full(len(usable), np.inf), where=start.rates > 0)
     # a sample's events are at about the same levels, a few percent off: first guesses, which decide nothing
     sample = users.pool_of_sample() if start.bounded else None
     sampled = find_events(WaterfillingPool(sample), sample.usable) if sample else None
@@ -183,10 +183,9 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
     prices = np.zeros(len(usable))
     level = 0.0
     events: list[Event] = []
-    full = start.bounded & (start.rates > 0) & (usable - start.low <= ROUNDING * usable)
     # By the lower bounds: nobody rises who needs it, not even by what rounding leaves. Otherwise users share out these
     # last digits by level: of 300 such pools 28 had other tasks, by up to .5%, all within the tolerance of the gate.
-    if full.any():
+    if start.bounded and (full := (start.rates > 0) & (usable - start.low <= ROUNDING * usable)).any():
         rates = reporting.loads([], 0.0).up
         events += [Event(int(i), 0.0) for i in np.flatnonzero(full)]
         first = np.flatnonzero(full & (rates > 0))[:1]

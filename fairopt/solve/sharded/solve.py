@@ -119,6 +119,7 @@ class ShardedUsers:
         program.usable = self.usable * (len(demands) / sum(part[3] for part in parts))
         return Pool(program, program.pool_share)
 
+    @np.errstate(all="ignore")  # as the gate judges others
     def judged(self, answer: tuple[Any, ...], prices: Float) -> Judged:
         """The proof for the tasks that follow from events, or from level and prices.
 

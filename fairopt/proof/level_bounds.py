@@ -101,8 +101,13 @@ def judge_levels(
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     elif not moved <= GAP_TOLERANCE:
-        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {moved:.0e} of their size")
+        assumed.append(f"{GIVEN_LOWER}, {moved_by(moved)}")
     return gap, gaps, "; ".join(assumed)
+
+
+def moved_by(moved: float) -> str:
+    """What a certificate says of levels that lower ones, within what they may be wrong by, may move by a part."""
+    return f"{MOVED} by {moved:.0e} of their size"
 
 
 def has_undecided_ties(program: Program, per_task: Float, tasks: Float, lower: Bool) -> bool:

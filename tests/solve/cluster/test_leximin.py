@@ -588,8 +588,8 @@ def test_rounding_counts_under_linear_constraints(seed: int) -> None:
 
 
 def moved(answer: fo.Allocation) -> float:
-    """By how much rounding may move levels according to the certificate."""
-    found = re.search("rounding may move them by (.*) of their size", answer.certificate.assumed)
+    """By how much tolerances may move levels according to the certificate."""
+    found = re.search("may move them by (.*) of their size", answer.certificate.assumed)
     return float(found[1]) if found else 0.0
 
 

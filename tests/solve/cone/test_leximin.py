@@ -596,4 +596,4 @@ def test_rows_whose_rounding_moves_later_levels_are_solved_in_fractions_or_said_
         certificate = policy.allocate(pool, solver="HIGHS").certificate
     except fo.errors.NotCertified:  # HiGHS's tolerance moves levels too
         return
-    assert "whose rounding may move them by" in certificate.assumed
+    assert "whose tolerances may move them by" in certificate.assumed

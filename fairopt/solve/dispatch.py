@@ -260,8 +260,11 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
         # what is kept is the logarithm, of which the emphasis is the slope in all shares
         loss = TIER_LOSS * term.measure.emphasis
         return Kept(objective, float(np.log(objective.value(point))) - loss, loss)
-    loss = TIER_LOSS * objective.drop(point)
-    return KeptLevel(objective, objective.value(point) - loss, loss)
+    value, loss = objective.value(point), TIER_LOSS * objective.drop(point)
+    gap = objective.relative_gap(value, value - loss, point)
+    if TIER_LOSS < gap < np.inf:  # of what is above a base, halving the tasks may take ten times the value
+        loss *= TIER_LOSS / gap
+    return KeptLevel(objective, value - loss, loss)
 
 
 def unique_share(objective: Objective, instance: Instance) -> Share | None:

@@ -95,3 +95,12 @@ def test_what_the_answer_breaks_of_an_earlier_tier_counts_in_how_far_that_moves_
     split = np.array([first_user, 3.5 - lost - first_user - (lost - 1.5 * first_user), lost - 1.5 * first_user])
     short = np.log((np.array([9, 4, 1]) / x).sum() / (np.array([9, 4, 1]) / split).sum()) / 2
     assert short <= 1e-6 or short <= moved(answer)
+
+
+def test_what_a_tier_above_a_base_may_lose_is_a_part_of_its_own_value() -> None:
+    """Halved tasks are below the base: of 1e-7 of that fall the first tier had a gap of 1.7e-6, and was refused."""
+    given = {"teams": {"team": ["b", "a"]}, "guarantees": {"user1": 17.5, "user2": 3.68}, "weights": [1, 2]}
+    first = fo.MaxMin(fo.Surplus(fo.OfTeam(fo.Tasks(), weights={"a": 3.0})))
+    answer = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(fo.Instance([[1], [4]], [39], **given))
+    smallest = ((answer.tasks - [17.5, 3.68]) / [1, 3]).min()
+    np.testing.assert_allclose(smallest, (39 - 17.5 - 4 * 3.68) / 13, rtol=2e-7)

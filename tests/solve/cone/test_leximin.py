@@ -603,7 +603,7 @@ def test_how_many_levels_there_are_and_not_how_many_users_decides_whether_fracti
     """Of 58 users under ratios and limits of groups, 32 levels took a second; as 58 times 58 they were refused."""
     alike = np.zeros(60)
     rows = [(1.2197015823122506e-05, 0, 0), (932768241.0597854, 3.497551572161677e-06, 0), (0, 100, 1e-05)]
-    table = tuple((*row, *alike) for row in rows) + ((0, 0, 0, *(alike + 1)),)
+    table = (*((*row, *alike) for row in rows), (0, 0, 0, *(alike + 1)))
     right = (3.461869871444143e-06, 264746911.67024955, 75.00000832305696, 60_000.0)
     answer = fo.Policy(fo.Leximin(fo.Tasks()), [OwnRows(table, right)]).allocate(fo.Instance(np.ones((63, 1)), [1e6]))
     a, b = [[Fraction(v) for v in row] for row in table[:3]], [Fraction(v) for v in right]

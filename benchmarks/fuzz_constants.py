@@ -21,6 +21,7 @@ Expression = Any
 UNKNOWN = "?"  # as in `fuzz_verdicts`, which imports this module
 MISSED = 2e-6  # of the unit: an answer that is worse by more is wrong
 NOISE = 1e-9  # of what the objective changes to other points: the tolerance of solvers
+LAST_DIGITS = 8  # roundings of a constant in a value: in each of a few terms, and of their differences
 FLAT = 1e-6  # of the same: less to half the tasks is the rest of an optimum without tasks, or with none that count
 
 
@@ -172,24 +173,29 @@ def constants(rng: np.random.Generator) -> Draw:
     return Draw(given, fo.Policy(OfAtoms(tuple(parts), _size(rng), kind, drowning)), how=("constants",))
 
 
-def missed(draw: Draw, answer: Any) -> str:
-    """What is wrong with a certified answer; nothing if no better point is found, and `UNKNOWN` without a reference."""
-    given, objective = draw.given, draw.policy.objective
+def written_out(given: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Demands, capacities and limits of a draw."""
     demands, room = np.array(given["demands"], dtype=float), np.array(given["capacities"][0], dtype=float)
-    limits = np.array([np.inf if one is None else one for one in given.get("task_limits", [None] * len(demands))])
-    tasks = np.asarray(answer.tasks)
-    if (tasks < 0).any() or (tasks > limits * (1 + 1e-9)).any() or (tasks @ demands > room * (1 + 1e-9)).any():
-        return "over: a capacity or limit"
-    x = cp.Variable(len(tasks), nonneg=True)
+    return (
+        demands,
+        room,
+        np.array([np.inf if t is None else t for t in given.get("task_limits", [None] * len(demands))]),
+    )
+
+
+def reference(draw: Draw) -> tuple[Any, Callable[[Any], float]] | None:
+    """The best tasks without the constants, and the objective without them as a function of tasks; None without one."""
+    (demands, room, limits), objective = written_out(draw.given), draw.policy.objective
+    x = cp.Variable(len(demands), nonneg=True)
     some = np.isfinite(limits)
     conditions = [demands.T @ x <= room, *([x[some] <= limits[some]] if some.any() else [])]
     problem = cp.Problem(cp.Maximize(objective.plain(x)), conditions)
     try:
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     except cp.error.SolverError:
-        return UNKNOWN
+        return None
     if x.value is None:
-        return UNKNOWN
+        return None
     best = np.minimum(np.maximum(x.value, 0.0), limits)
     best /= max(1.0, float((best @ demands / room).max()))
 
@@ -197,6 +203,39 @@ def missed(draw: Draw, answer: Any) -> str:
         x.value = at
         return float(objective.plain(x).value)
 
+    return best, value
+
+
+def drowned(draw: Draw) -> bool:
+    """Whether a last digit of the constants inside hides a millionth of what the objective changes on the way to half.
+
+    Constants that are only added hide nothing, unless a row of a variable of one's own has them.
+    """
+    objective, found = draw.policy.objective, reference(draw)
+    if found is None:
+        return False
+    best, value = found
+    inside = [abs(factor * (inside if atom in SHIFTED else 0.0)) for factor, atom, _, inside, _ in objective.atoms]
+    drowning, k = objective.drowning
+    if drowning:  # those that cancel are multiples of tasks
+        inside.append(k * max(1.0, float(best.sum())) if "cancels" in drowning else k)
+    if objective.kind == "required":
+        inside += [abs(objective.constant), *(abs(factor * added) for factor, *_, added in objective.atoms)]
+    with np.errstate(all="ignore"):
+        change = abs(value(best) - value(best / 2))
+    return bool(np.spacing(max(inside, default=0.0)) * LAST_DIGITS >= MISSED / 2 * change)
+
+
+def missed(draw: Draw, answer: Any) -> str:
+    """What is wrong with a certified answer; nothing if no better point is found, and `UNKNOWN` without a reference."""
+    (demands, room, limits), objective = written_out(draw.given), draw.policy.objective
+    tasks = np.asarray(answer.tasks)
+    if (tasks < 0).any() or (tasks > limits * (1 + 1e-9)).any() or (tasks @ demands > room * (1 + 1e-9)).any():
+        return "over: a capacity or limit"
+    found = reference(draw)
+    if found is None:
+        return UNKNOWN
+    best, value = found
     with np.errstate(all="ignore"):
         got, there = value(tasks), value(best)
         short = there - got

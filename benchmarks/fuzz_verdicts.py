@@ -8,6 +8,7 @@ right, `OPEN` where the bound is not close enough to say, and else a kind, a col
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ Float = np.ndarray
 Row = list[Fraction]
 Rows = list[tuple[Row, Fraction]]
 GAP, FIT, BLOCKS = 1e-6, 1e-9, 1e-7  # what a certificate allows
+ROUNDED_PART = 1.5  # 1e-3 may be a rounded 1.5e-3
 TIER = 1e-7  # what a tier gives up, of its fall when tasks are halved; four fifths of that are expected
 KEPT = 1 - Fraction(TIER) * 2 / 5
 ROUNDED = Fraction(1, 10**12)  # a bound on totals within this part of a user's share of equal parts is rounding of 0
@@ -184,7 +186,8 @@ class Question:
     equal: Rows = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     lifted: bool = False  # whether a last variable that is 1 carries the bases of surpluses
-    given_lower: bool = False  # whether an answer states its levels above the first beside the lower ones only
+    moved: float = 0.0  # the part of its size by which earlier tiers may move the one at hand, as the answer states
+    levels_moved: float = 0.0  # the same of levels above the first, by lower ones; infinite if no part is stated
 
     @classmethod
     def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint], objective: Any = None) -> Question:
@@ -549,7 +552,7 @@ def judge(draw: Draw, answer: Any) -> str:
     tiers = tiers_of(policy.objective)
     if type(tiers[0]).__name__ == "RequiringTotal":
         question.add(tiers[0])
-    question.given_lower = "given the lower ones as returned" in answer.certificate.assumed
+    question.levels_moved, of_tiers = _stated(answer.certificate.assumed)
     if not question.cluster.pairs:
         return "" if not answer.tasks_by_server.any() else "over: tasks where no user may run any"
     if wrong := question.unfit(answer.tasks_by_server):
@@ -558,11 +561,23 @@ def judge(draw: Draw, answer: Any) -> str:
     try:
         for k, tier in enumerate(tiers):
             says, last = (None if k else answer.objective), tier is tiers[-1]
+            question.moved = of_tiers.get(k + 1, 0.0)
             if wrong := _tier(question, tier, at, says, last):
                 return wrong if wrong == OPEN else f"tier {k + 1} {wrong}" if k else wrong
     except exact_lp.NoPoint:  # nothing is as good, but for what conditions and earlier tiers may give way
         return ""
     return ""
+
+
+def _stated(assumed: str) -> tuple[float, dict[int, float]]:
+    """By what parts of their size earlier levels, and earlier tiers, may move later ones, as a certificate states."""
+
+    def part(text: str) -> float:
+        return ROUNDED_PART * float(text.replace("any", "inf"))
+
+    levels = re.search("given the lower ones as returned(?:, whose tolerances may move them by ([^ ]*))?", assumed)
+    tiers = re.findall("tier ([0-9]+) is the best given [^;]* may move it by ([^ ]*)", assumed)
+    return part(levels[1] or "inf") if levels else 0.0, {int(k): part(text) for k, text in tiers}
 
 
 def _tier(question: Question, objective: Any, at: Row, says: float | None = None, last: bool = True) -> str:
@@ -598,7 +613,7 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
             question.bound([row], [min(max(got + Fraction(10 * rounding), best * KEPT), best)], -1)
         if got == 0 < best and best <= ROUNDED * _least_of_equal_parts(question, forms):
             return claimed(says, 0.0)  # rounding of what conditions ask for leaves that much
-        return compared([got], [best], loose) or claimed(says, float(got), rounding)
+        return compared([got], [best], loose, question.moved) or claimed(says, float(got), rounding)
     return _curved(question, objective, np.array(z, dtype=float), x, says, last)
 
 
@@ -608,15 +623,24 @@ def _least_of_equal_parts(question: Question, forms: list[Row]) -> Fraction:
     return min(exact_lp.maximise(form, rows, question.equal[: question.lifted]).value for form in forms) / len(forms)
 
 
-def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> str:
-    """Sorted levels beside what they should be; what conditions may give way may buy more of one and cost the next."""
-    for mine, right in zip(got, best, strict=True):
+def compared(
+    got: Sequence[Fraction], best: Sequence[Fraction], loose: bool, first: float = 0.0, later: float = 0.0
+) -> str:
+    """Sorted levels beside what they should be; what conditions may give way may buy more of one and cost the next.
+
+    Open if they differ by no more than an answer states: a part of the ``first`` level, and of ``later`` ones.
+    """
+    verdict = ""
+    for k, (mine, right) in enumerate(zip(got, best, strict=True)):
         if abs(mine - right) > abs(right) * Fraction(GAP):
             if mine > right and loose:
                 break
-            way = "worse" if mine < right else "other"
-            return f"{way}: {list(map(float, got))} where {list(map(float, best))} is right"
-    return ""
+            stated = max(first, later if k else 0.0)
+            if not stated or float(abs(mine - right)) > stated * float(max(mine, right)):
+                way = "worse" if mine < right else "other"
+                return f"{way}: {list(map(float, got))} where {list(map(float, best))} is right"
+            verdict = OPEN
+    return verdict
 
 
 def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool) -> tuple[list[Fraction], str]:
@@ -624,18 +648,15 @@ def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool
     mine = sorted(z)
     if not question.held:
         levels = exact_lp.leximin(forms, question.all_rows, question.equal)
-        verdict = compared(mine, sorted(levels), loose)
-        first = question.given_lower and not compared(mine[:1], sorted(levels)[:1], loose)
-        return levels, OPEN if verdict and first else verdict
+        return levels, compared(mine, sorted(levels), loose, question.moved, question.levels_moved)
 
     def reached(levels: list[Fraction]) -> bool:
         return not compared(mine, sorted(levels), True)
 
     levels, exact = cuts.leximin(forms, question.all_rows, question.equal, question.held, question.top, x, reached)
-    verdict = compared(mine, sorted(levels), True) if exact else "" if reached(levels) else OPEN
-    if verdict and question.given_lower and not compared(mine[:1], sorted(levels)[:1], True):
-        return levels, OPEN  # of levels above the first it is certified only what they are beside the lower ones
-    return levels, verdict
+    if not exact:
+        return levels, "" if reached(levels) else OPEN
+    return levels, compared(mine, sorted(levels), True, question.moved, question.levels_moved)
 
 
 def _curved(question: Question, objective: Any, z: Float, x: Float, says: float | None, last: bool) -> str:
@@ -666,6 +687,8 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         kept = max(got + 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)  # of which rounding is no part
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
+        if found.low <= got + allowed * question.moved / GAP:
+            return OPEN
         return f"worse: {got:.12g} where {found.low:.12g} can be had (1e-6 is {allowed:.1e}), as by {found.point}"
     rounding = GAP * question.cluster.n if getattr(objective, "alpha", 0) == 1 else allowed * (name not in SCALED)
     wrong = claimed(says, claim, rounding) if np.isfinite(claim) else ""

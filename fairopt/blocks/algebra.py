@@ -25,6 +25,7 @@ import numpy as np
 
 from fairopt.blocks.base import (
     Block,
+    ByUser,
     brief,
     call_block,
     is_function,
@@ -675,24 +676,51 @@ class AtLeast(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class KeptLevel(AtLeast):
-    """The value of an earlier tier as a lower bound."""
+    """The value of an earlier tier, less what it may lose, as a lower bound."""
+
+    loss: float = 0.0
 
     added = True
+
+    def looser(self, point: Point) -> KeptLevel:
+        """The level from which as much again is lost, below what a point has of it."""
+        return replace(self, level=min(self.level, self._reached(point)) - self.loss)
+
+    def _reached(self, point: Point) -> float:
+        return self.objective.value(point)
 
 
 @dataclass(frozen=True, repr=False)
 class Kept(KeptLevel):
-    """The same in units of the expression, possibly a transform of the objective."""
+    """The same in units of the expression, the logarithm of the objective."""
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
 
+    def _reached(self, point: Point) -> float:
+        return float(np.log(self.objective.value(point)))
+
 
 @dataclass(frozen=True, repr=False)
 class KeptShares(MinShare):
-    """The shares of an earlier tier, or of an answer that is topped up, as lower bounds."""
+    """The shares of an earlier tier, or of an answer that is topped up, as lower bounds; each less a part ``loss``."""
+
+    loss: float = 0.0
 
     added = True
+
+    @classmethod
+    def at(cls, point: Point, share: Share, loss: float) -> KeptShares:
+        """What every user or team keeps of its share at a point."""
+        least = np.maximum(point.share(share) * (1 - loss), 0.0).tolist()
+        return cls(ByUser(dict(zip(share._names(point.instance), least, strict=True))), share, loss)
+
+    def looser(self, point: Point) -> KeptShares:
+        """The shares of which as much again is lost, below those of a point."""
+        assert isinstance(self.level, ByUser)
+        of_point = dict(zip(self.share._names(point.instance), point.share(self.share).tolist(), strict=True))
+        least = {name: min(v, of_point.get(name, v)) * (1 - self.loss) for name, v in self.level.items()}
+        return replace(self, level=ByUser(least))
 
 
 def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:

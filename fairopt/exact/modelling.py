@@ -20,12 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
+from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, ExactNumbers, Number, Pair, Row, Rows, Table, text
 from fairopt.exact.linear import ExactOptimum, LinearProgram
 from fairopt.exact.rationals import Rational, as_rational, rational, written
@@ -167,11 +169,13 @@ def leximin(
     clock: Clock | None = None,
     until: Rational | None = None,
     record: Record | None = None,
+    most: float = inf,
 ) -> tuple[Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
     Each program raises the smallest number of those that may still rise; a number with a positive multiplier is at its
-    level in every optimum, and stays there. With ``until`` levels above it are not looked for.
+    level in every optimum, and stays there. With ``until`` levels above it are not looked for. `OutOfDomain` if there
+    are more than ``most`` levels.
     """
     model = Feasible(cluster, rows)
     model.keep(kept)
@@ -184,6 +188,8 @@ def leximin(
     levels: list[Entry] = []
     rising, solved = set(numbers), None
     while rising:
+        if len(levels) >= most:
+            raise OutOfDomain(f"more than {most:.0f} levels")
         tell("exact levels", len(numbers) - len(rising), len(numbers))
         solved = program.solve(clock=clock)
         at, y = solved.point[level], solved.multipliers
@@ -200,10 +206,11 @@ def leximin(
     return cluster.empty() if solved is None else model.tasks(solved), levels, {*numbers} - rising
 
 
-def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, list[Entry]]:
+def leximin_of(program: Program, clock: Clock | None = None, most: float = inf) -> tuple[Table, list[Entry]]:
     """Tasks by user and server at the leximin of a program of users under linear rows, and the evidence of each level.
 
-    `OutOfDomain` for a share with irrational coefficients; `_NoPoint` if nothing satisfies the rows in fractions.
+    `OutOfDomain` for a share with irrational coefficients, and above ``most`` levels; `_NoPoint` if nothing satisfies
+    the rows in fractions.
     """
     cluster = Cluster(program.instance.derived.of_floats(), as_floats=True)
     cluster.low = [as_rational(Fraction(x)) for x in program.low.tolist()]
@@ -213,7 +220,8 @@ def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, lis
         Row({pair: as_rational(v) for pair, v in of_pairs.items()}, as_rational(right), equal)
         for of_pairs, right, equal in program.rows.further_in_fractions()
     ]
-    tasks, levels, _ = leximin(cluster, ExactNumbers(cluster, program.term.share).exactly(True), rows, clock=clock)
+    numbers = ExactNumbers(cluster, program.term.share).exactly(True)
+    tasks, levels, _ = leximin(cluster, numbers, rows, clock=clock, most=most)
     return tasks, levels
 
 

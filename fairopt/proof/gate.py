@@ -19,7 +19,7 @@ the violation of a lower bound is none (`has_rounding_for_share`). Whole tasks a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -72,6 +72,7 @@ class JudgedPoint:
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
     variables and ``multipliers`` those of blocks' constraints, by name. ``hidden`` is the rounding of users'
     expressions if that alone is too much for a certificate (`Objective.hidden`), as it then is for other solvers too.
+    ``moved`` is how far earlier tiers may move a later one (`earlier_tiers`), once that was computed.
     The other fields are those of `Certificate`.
     """
 
@@ -92,6 +93,7 @@ class JudgedPoint:
     variables: Mapping[str, Float] = field(default_factory=dict)
     multipliers: Mapping[str, Float] = field(default_factory=dict)
     hidden: float = 0.0
+    moved: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -213,6 +215,7 @@ def allocation(
     size = max(len(answer.gaps) for _, answer in judged)
     if size:  # of levels on several servers
         size *= int(first.given.eligible[first.given.task_limits > 0].sum())
+    evidence = (BUNDLES,) if held is not None else _written(policy, judged, table) if kept is None else tuple(kept)
     certificate = _certificate(
         begun,
         final,
@@ -228,9 +231,8 @@ def allocation(
                 f"{size:,} {TOO_LONG}" if size > LEVEL_PAIRS else "",
             ),
         ),
-        assumed=_joined("; ", (a.assumed for _, a in judged)),
+        assumed=_joined("; ", (*(a.assumed for _, a in judged), *_given_earlier(policy, judged, evidence))),
     )
-    evidence = (BUNDLES,) if held is not None else _written(policy, judged, table) if kept is None else tuple(kept)
     return Allocation(
         first.given,
         policy,
@@ -384,6 +386,20 @@ def unfinished(
     given = program.given
     certificate = _certificate(begun, gap=np.inf, violation=0.0, block_violation=np.inf, method="none", tried=tried)
     return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
+
+
+def _given_earlier(policy: Any, judged: Tiers, evidence: Sequence[Mapping[str, Any] | None]) -> Iterator[str]:
+    """What is assumed of tiers that earlier ones, within what they may give up, move by more than a gap."""
+    moved_by_earlier = lazy.later("fairopt.proof.evidence.earlier_tiers:moved_by_earlier")
+    for k, ((program, answer), entry) in enumerate(zip(judged, evidence, strict=False)):
+        if k and answer.ok and not program.empty and entry and "kind" in entry:
+            found = answer.tasks, answer.evidence, entry, answer.solver
+            if answer.moved is None:
+                answer.moved = moved_by_earlier(program, tiers_of(policy.objective)[k], *found, policy.constraints)
+            if answer.moved > GAP_TOLERANCE:
+                part = f"{answer.moved:.0e}" if answer.moved < np.inf else "any part"
+                best = f"tier {k + 1} is the best given the earlier ones as returned"
+                yield f"{best}, whose tolerances may move it by {part} of its size"
 
 
 @np.errstate(all="ignore")

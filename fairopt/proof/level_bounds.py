@@ -101,8 +101,13 @@ def judge_levels(
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     elif not moved <= GAP_TOLERANCE:
-        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {moved:.0e} of their size")
+        assumed.append(f"{GIVEN_LOWER}, {moved_by(moved)}")
     return gap, gaps, "; ".join(assumed)
+
+
+def moved_by(moved: float) -> str:
+    """What a certificate says of levels that lower ones, within what they may be wrong by, may move by a part."""
+    return f"{MOVED} by {moved:.0e} of their size"
 
 
 def has_undecided_ties(program: Program, per_task: Float, tasks: Float, lower: Bool) -> bool:
@@ -248,9 +253,10 @@ class LevelsAtPrices:
     def moved_by_rounding(self, worst_case: bool) -> list[float]:
         """How far rounding may move each level judged, relative to it, with what it leaves to later ones (Bound 5.18).
 
-        Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
-        the capacities that these could take from it, and rise by what they may fall, at its prices. If that is not to
-        be the ``worst_case``, users rise by what is displaced only, and on open pairs.
+        Users of earlier levels may have taken, or left, what rounding hides, or what breaks rows within tolerances. A
+        later level may fall by the part of the capacities that these could take from it, and rise by what they, or
+        others at its own level, may fall, at its prices. If that is not to be the ``worst_case``, users of a level
+        fall by what they lose themselves, not by the most that one of them loses, and rise on open pairs.
 
         Under further rows a user u of an earlier level moves by as much as that level, and level k by ``cost_u z_u /
         (cost_k z_k)`` times as much: beside coefficients of 1e9, the last digit of a level may be 5 times a later one.
@@ -279,11 +285,8 @@ class LevelsAtPrices:
             spent = np.where(costs > 0, costs * c.floors, 0.0)
             # slack is below 0 where tasks break further rows; above 0 it lets users who cost nothing rise to their most
             money = TINY + abs(c.slack) + rounded * spent.sum()
-            if worst_case:
-                money += float((spent * fall).sum())
-            else:
-                of_capacities = np.maximum(c.solution.prices, 0.0) @ over[: len(self.used)]
-                money += float((spent * fall)[fixed].sum() + of_capacities)
+            # as users fall, others at their level may have what they no longer pay; if not all at once, each by its own
+            money += float((spent * (fall if worst_case else np.where(fixed, fall, lost))).sum())
             each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
             rise = np.minimum(money * each, most_rise)
             of_rounding = np.minimum((money - max(c.slack, 0.0)) * each, most_rise)  # `judge` counts the slack
@@ -369,7 +372,8 @@ class LevelsAtPrices:
             per = np.divide(1.0, size, out=np.zeros(len(size)), where=size > 0)
             tables.append(sp.csc_array(sp.diags_array(per) @ table))
             sizes.append((size > 0).astype(float))
-            left.append(np.zeros(len(size)) if rows.equal else (rows.right - rows.per_task @ tasks) * per)
+            under = (rows.right - rows.per_task @ tasks) * per
+            left.append(-np.abs(under) if rows.equal else under)
         return sp.csc_array(sp.vstack(tables)), np.concatenate(sizes), np.concatenate(left)
 
     def lowest_part(self, level: float, lost: Float, later: Bool) -> float:

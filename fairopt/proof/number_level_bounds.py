@@ -18,8 +18,9 @@ level, or of the most that it can be if that is less. Where it exists above its 
 constraints, such as those that keep earlier tiers, may be missed by, it may rise by as much.
 
 If earlier numbers could, by their possible rises, take more than the tolerance of what later ones use of a capacity,
-levels above the first are the largest given the lower ones as returned, and the certificate says that it assumes so. So
-it does where floats do not tell on which server a user at its limit gains more.
+levels above the first are the largest given the lower ones as returned, and the certificate says that it assumes so,
+and how large that part is. An earlier number keeps the pairs that only the prices of later levels make dear: it comes
+first. The certificate also says so where floats do not tell on which server a user at its limit gains more.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.proof.dual import Dual
 from fairopt.proof.lagrangian import Multipliers
-from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE, has_undecided_ties
+from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE, has_undecided_ties, moved_by
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
@@ -293,7 +294,8 @@ def judge_number_levels(program: Program, duals: Sequence[Dual], tasks: Float) -
             excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
             rise = np.where(near, np.minimum(rise, excused), rise)
         held, dear = bounds.at_reduced_cost(costs, tasks)
-        at_reduced_cost, is_open = float(np.max(held / unit, initial=0.0)), is_open & ~dear
+        at_reduced_cost = float(np.max(held / unit, initial=0.0))
+        is_open &= ~dear | (level_of >= 0)[bounds.number]  # numbers of lower levels come first, and keep what is dear
         earlier = (level_of >= 0) | ((z / w < level) & (most > z))  # also those that no level has fixed yet
         earlier[mine] = False
         paid = float((pi * unit)[mine].sum())
@@ -309,6 +311,8 @@ def judge_number_levels(program: Program, duals: Sequence[Dual], tasks: Float) -
     on_worse = np.where(by_prices <= GAP_TOLERANCE * unit, 0.0, bounds.held_on_worse_servers(tasks))
     gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN
     order = np.unique(np.where(level_of < 0, z / w, levels[level_of]), return_inverse=True)[1]  # some are at their most
-    depend = gap <= GAP_TOLERANCE < bounds.displaced(order, excess, is_open, tasks)
-    depend = depend or bounds.has_undecided_ties(tasks)
-    return gap if np.isfinite(gap) else np.inf, tuple(gaps), GIVEN_LOWER if depend else ""
+    moved = bounds.displaced(order, excess, is_open, tasks) if gap <= GAP_TOLERANCE else 0.0
+    assumed = f"{GIVEN_LOWER}, {moved_by(moved)}" if moved > GAP_TOLERANCE else ""
+    if bounds.has_undecided_ties(tasks):
+        assumed = GIVEN_LOWER
+    return gap if np.isfinite(gap) else np.inf, tuple(gaps), assumed

@@ -50,7 +50,7 @@ class Measured:
     multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 
-MOVED = "whose rounding may move them"  # levels, in what a certificate assumes; the table then tries fractions
+MOVED = "whose tolerances may move them"  # levels, in what a certificate assumes; the table then tries fractions
 
 
 class Evidence(ABC):

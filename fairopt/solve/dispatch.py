@@ -26,7 +26,6 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, only_term, tiers_of
-from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective, Total
@@ -253,14 +252,19 @@ def _better(answer: JudgedPoint, before: JudgedPoint) -> JudgedPoint:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     if (share := unique_share(objective, point.instance)) is not None:  # these rows are linear
-        return keep_shares(point, share, TIER_LOSS)
+        return KeptShares.at(point, share, TIER_LOSS)
     term = objective.term
     if term.measure is not None and term.is_linear:
         objective = term.factor * Total(term.share)
     elif term.kind.in_logs:
         # what is kept is the logarithm, of which the emphasis is the slope in all shares
-        return Kept(objective, float(np.log(objective.value(point))) - TIER_LOSS * term.measure.emphasis)
-    return KeptLevel(objective, objective.value(point) - TIER_LOSS * objective.drop(point))
+        loss = TIER_LOSS * term.measure.emphasis
+        return Kept(objective, float(np.log(objective.value(point))) - loss, loss)
+    value, loss = objective.value(point), TIER_LOSS * objective.drop(point)
+    gap = objective.relative_gap(value, value - loss, point)
+    if TIER_LOSS < gap < np.inf:  # of what is above a base, halving the tasks may take ten times the value
+        loss *= TIER_LOSS / gap
+    return KeptLevel(objective, value - loss, loss)
 
 
 def unique_share(objective: Objective, instance: Instance) -> Share | None:
@@ -289,12 +293,6 @@ def _is_per_user(share: Share, instance: Instance) -> bool:
         return False
     c = share.coefficients(instance)
     return c.ndim == 1 or bool((c == best_server(c, instance)[:, None])[instance.eligible].all())
-
-
-def keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
-    """The constraint that every user or team keeps its share less a relative loss."""
-    least = np.maximum(point.share(share) * (1 - loss), 0.0)
-    return KeptShares(ByUser(dict(zip(share._names(point.instance), least.tolist(), strict=True))), share)
 
 
 def narrow(program: Program, earlier: Iterable[tuple[Program, JudgedPoint]]) -> None:

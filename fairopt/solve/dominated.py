@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairopt.blocks.algebra import KeptShares
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import Infeasible
@@ -23,7 +24,7 @@ from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.feasibility import room_left
 from fairopt.proof.gate import JudgedPoint
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.dispatch import ask, keep_shares
+from fairopt.solve.dispatch import ask
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Settings, of_other_programs
 
@@ -44,7 +45,7 @@ def note_if_dominated(program: Program, answer: JudgedPoint, settings: Settings)
         share: Share = program.term.share
         if share.coefficients(program.instance).ndim == 2:  # equal shares may be different numbers of tasks
             share = Tasks()
-        kept = keep_shares(program.point(answer.tasks), share, NOISE)
+        kept = KeptShares.at(program.point(answer.tasks), share, NOISE)
         above = Program(program.given, Total(share), (*program.constraints, kept))
         try:
             more = ask(above, of_other_programs(settings))

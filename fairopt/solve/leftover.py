@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fairopt.blocks.algebra import KeptShares
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible
@@ -14,7 +15,7 @@ from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.cone.solve import solve_number
-from fairopt.solve.dispatch import best, keep_shares
+from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.waterfilling import fill_leftover
 from fairopt.solve.settings import Settings
@@ -36,7 +37,7 @@ def distribute_leftover(program: Program, answer: JudgedPoint, settings: Setting
         share = shares[0] if levelled else Tasks()
         more = fill_leftover(program, share, tasks) if _fits_more(program, tasks) else None
     elif max((t.measure.beta if t.measure else t.alpha or 0.0 for t in objective.terms()), default=0.0) > STEEP:
-        kept = [keep_shares(program.point(tasks), share, 1e-12) for share in shares]
+        kept = [KeptShares.at(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
             second = best(above, solve_number(above, settings))

@@ -23,12 +23,16 @@ def is_small(program: Program, levels: int) -> bool:
 
 def solve_levels_in_fractions(program: Program, settings: Settings) -> Proposals:
     """The exact answer of a small program."""
-    if is_small(program, program.instance.n_users):
-        yield levels_in_fractions(program, settings)
+    if is_small(program, 1):  # a level may fix many users: how many there are is known at the end
+        yield levels_in_fractions(program, settings, most=LARGEST // max(len(program.pairs), 1))
 
 
-def levels_in_fractions(program: Program, settings: Settings, prices: Float | None = None) -> Proposal:
-    """The exact answer, rounded once; ``prices`` are derivatives of the max-min level by row."""
+def levels_in_fractions(
+    program: Program, settings: Settings, prices: Float | None = None, most: float = np.inf
+) -> Proposal:
+    """The exact answer, rounded once, of at ``most`` so many levels; ``prices`` are derivatives of the max-min level by
+    row.
+    """
     from fairopt.exact import modelling
     from fairopt.exact.linear import _NoPoint, _Unlimited
     from fairopt.exact.rationals import as_float, written
@@ -38,7 +42,7 @@ def levels_in_fractions(program: Program, settings: Settings, prices: Float | No
     if program.term.share.coefficients(program.instance).ndim == 2:
         return Proposal("levels", attempt=Try("levels", "not in fractions: shares differ by server", 0.0))
     try:
-        table, levels = modelling.leximin_of(program, settings.clock)
+        table, levels = modelling.leximin_of(program, settings.clock, most)
     except (_NoPoint, _Unlimited, OutOfDomain, ArithmeticError, NotCertified) as error:
         return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()

@@ -114,7 +114,8 @@ def _in_other_words(allocation: Allocation) -> Iterator[str]:
         form, _ = varying_of(tier, model)
         if (named := _named(form)) and (instance.weights == instance.weights[0]).all():
             yield f"{named} of the same share has the same optimum, and a shorter proof"
-        open_ = [one.variable.name() for one in model.own.held.values() if None in one.given]
+        own = model.own.held.values()
+        open_ = [one.variable.name() for one in own if not all(np.isfinite(side).all() for side in one.given)]
         if open_:
             yield f"give the variables {', '.join(map(repr, open_[:3]))} lower and upper bounds (model.variable)"
 

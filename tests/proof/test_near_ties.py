@@ -1,6 +1,7 @@
 """Leximin where a user at its task limit has almost the same share of a task on two servers, against fractions."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,15 @@ def test_numbers_held_on_a_worse_server_at_a_limit_are_a_gap_of_a_file(part: flo
     data["instance"]["demands"] = near([part] * 2)["demands"]
     path.write_text(json.dumps(data))
     assert not fo.verify(path).ok
+
+
+def test_a_later_level_that_only_its_own_prices_keep_from_an_earlier_one_is_named_with_its_part() -> None:
+    """The first user gains 1e-13 of its share on a server that the second needs for all that it has above it."""
+    demands = [[[0, 1], [3, 4], [3e-12, 4]], [[4, 3], [3, 0], [0, 6]]]
+    capacities, eligible = [[2, 4], [9, 7], [5, 7]], [[1, 1, 1], [1, 0, 1]]
+    instance = fo.Instance(demands, capacities, counts=[1, 3, 2], eligible=eligible)
+    answer = fo.Policy(fo.Leximin(fo.KDominantShare(2, short="positive"))).allocate(instance)
+    right, shares = 0.14398422090731436, np.sort(answer.shares)
+    np.testing.assert_allclose(shares[0], right, rtol=1e-12)
+    stated = re.search("tolerances may move them by (.*) of their size", answer.certificate.assumed)
+    assert shares[1] / right - 1 <= 1e-6 or (stated and shares[1] / right - 1 <= float(stated[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,40 @@ def test_a_sum_keeps_its_value_where_shares_leave_terms_open() -> None:
     first = fo.AlphaFair(1, fo.Tasks()) + fo.Total(fo.ThroughputShare())
     answer = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(instance)
     np.testing.assert_allclose(answer.tasks_by_server, [[0, 2], [2, 0]], atol=1e-5)
+
+
+def moved(answer: fo.Allocation) -> float:
+    """By what part the certificate says that earlier tiers may move the second one."""
+    found = re.search("tier 2 is the best given .* may move it by (.*) of its size", answer.certificate.assumed)
+    return float(found[1]) if found else 0.0
+
+
+@pytest.mark.parametrize("second", [fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks()), fo.AlphaFair(2, fo.Tasks())])
+def test_of_a_tier_that_is_made_of_what_the_first_may_give_up_the_certificate_says_so(second: fo.Objective) -> None:
+    """Most tasks leave the second user none: it runs as many as the first tier gives up, and twice that for twice."""
+    instance = fo.Instance([[1], [2]], [4])
+    answer = fo.Policy(fo.Total(fo.Tasks()).then(second)).allocate(instance)
+    assert answer.tasks[1] < 1e-6 and 0.3 < moved(answer) <= 1.2
+    other_way = fo.Policy(fo.MaxMin(fo.Tasks()).then(fo.Total(fo.Tasks()))).allocate(instance)
+    assert not other_way.certificate.assumed
+
+
+def test_what_the_answer_breaks_of_an_earlier_tier_counts_in_how_far_that_moves_the_later_one() -> None:
+    """The kept total was missed by a 15th of what it may lose, and the second tier was 7e-4 below its best, unsaid."""
+    first, second = fo.FairnessEfficiency(1, 0.5, fo.Tasks()), fo.FairnessEfficiency(2, -1, fo.Tasks())
+    answer = fo.Policy(first.then(second)).allocate(fo.Instance([[2, 5], [3, 2], [5, 4]], [18, 7], weights=[3, 2, 1]))
+    x = answer.tasks
+    lost = 3.5 - x.sum()  # 1.5 a task of the first user, 1 of the third: the best split of it among these is known
+    first_user = lost / (1.5 + 1.5**0.5 / 3)
+    split = np.array([first_user, 3.5 - lost - first_user - (lost - 1.5 * first_user), lost - 1.5 * first_user])
+    short = np.log((np.array([9, 4, 1]) / x).sum() / (np.array([9, 4, 1]) / split).sum()) / 2
+    assert short <= 1e-6 or short <= moved(answer)
+
+
+def test_what_a_tier_above_a_base_may_lose_is_a_part_of_its_own_value() -> None:
+    """Halved tasks are below the base: of 1e-7 of that fall the first tier had a gap of 1.7e-6, and was refused."""
+    given = {"teams": {"team": ["b", "a"]}, "guarantees": {"user1": 17.5, "user2": 3.68}, "weights": [1, 2]}
+    first = fo.MaxMin(fo.Surplus(fo.OfTeam(fo.Tasks(), weights={"a": 3.0})))
+    answer = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(fo.Instance([[1], [4]], [39], **given))
+    smallest = ((answer.tasks - [17.5, 3.68]) / [1, 3]).min()
+    np.testing.assert_allclose(smallest, (39 - 17.5 - 4 * 3.68) / 13, rtol=2e-7)

@@ -10,5 +10,6 @@
 * `supporting`: multipliers from the tasks alone, where a solver's prove less.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
 * `above`: that of a surplus on one pool, from the plain program above the base.
+* `earlier_tiers`: how far earlier tiers may move a later one, by its evidence.
 * `fewer_rows`: evidence of a program with fewer constraints. `written`: cone programs rebuilt from blocks.
 """

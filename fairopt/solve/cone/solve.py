@@ -117,6 +117,10 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
             # an answer of nearly nothing has no certificate where slopes at 0 are infinite: ask once whether it is all
             if has_values and not tried_nothing and cone.unknowns.value.max(initial=0.0) <= LITTLE:
                 tried_nothing.append(solver)
+                # nor where they vanish, as near an optimum at 0 of a power above 1 no loss counts as none
+                if not (program.objective.is_known or program.low.any()):
+                    attempt_of_zero = replace(attempt, status=f"{attempt.status}, no tasks")
+                    yield Proposal("cone", np.zeros(len(program.pairs)), evidence, attempt=attempt_of_zero)
                 if (of_zero := nothing(program, settings)) is not None:
                     yield of_zero
             # before the next try, as ranges of variables are known only once their rows are written

@@ -588,14 +588,16 @@ def test_rounding_counts_under_linear_constraints(seed: int) -> None:
 
 
 def moved(answer: fo.Allocation) -> float:
-    """By how much rounding may move levels according to the certificate."""
-    found = re.search("rounding may move them by (.*) of their size", answer.certificate.assumed)
+    """By how much tolerances may move levels according to the certificate."""
+    found = re.search("may move them by (.*) of their size", answer.certificate.assumed)
     return float(found[1]) if found else 0.0
 
 
 @pytest.mark.fast_methods
-def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels() -> None:
-    given, more = chain(116), 760  # and one user on servers of its own
+@pytest.mark.parametrize("method", ["auto", "cone"])
+def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels(method: str) -> None:
+    """Rows broken by 5e-14 raised the second level by 5e-7, within tolerances, and the third was 38% off, unsaid."""
+    given, more = chain(116), 1010  # and one user on servers of its own, too many for exact programs of three levels
     n, m, servers = *given["demands"].shape, len(given["capacities"])
     demands, eligible = np.zeros((n + 1, m + 1)), np.zeros((n + 1, servers + more), dtype=bool)
     demands[:n, :m], demands[n, m], eligible[:n, :servers], eligible[n, servers:] = (
@@ -608,13 +610,9 @@ def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels
     capacities[:servers, :m] = given["capacities"]
     capacities[servers:, m] = np.random.default_rng(116).uniform(1, 50, more)
     instance = fo.Instance(demands, capacities, weights=[*given["weights"], 1], eligible=eligible)
-    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance)
-    levels, true = np.sort((answer.tasks / instance.weights)[:n]), np.sort(chain_levels(116)[1])
-    apart = np.abs(levels / true - 1)
-    # with some kernels rows that are broken by 5e-14 raise the second level by 5e-7, and leave the third user as much:
-    # no level of the answer is then moved by an earlier one, and the first that differs is above the true one
-    first = np.argmax(apart > 1e-9)
-    assert (apart.max() <= moved(answer) and 1e-6 < moved(answer) < 1) or levels[first] > true[first]
+    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance, method=method)
+    apart = np.abs((answer.tasks / instance.weights)[:n] / chain_levels(116)[1] - 1).max()
+    assert apart <= moved(answer) and 1e-6 < moved(answer) < 1
 
 
 def test_exact_programs_stop_when_the_time_is_up() -> None:

@@ -596,4 +596,18 @@ def test_rows_whose_rounding_moves_later_levels_are_solved_in_fractions_or_said_
         certificate = policy.allocate(pool, solver="HIGHS").certificate
     except fo.errors.NotCertified:  # HiGHS's tolerance moves levels too
         return
-    assert "whose rounding may move them by" in certificate.assumed
+    assert "whose tolerances may move them by" in certificate.assumed
+
+
+def test_how_many_levels_there_are_and_not_how_many_users_decides_whether_fractions_are_tried() -> None:
+    """Of 58 users under ratios and limits of groups, 32 levels took a second; as 58 times 58 they were refused."""
+    alike = np.zeros(60)
+    rows = [(1.2197015823122506e-05, 0, 0), (932768241.0597854, 3.497551572161677e-06, 0), (0, 100, 1e-05)]
+    table = (*((*row, *alike) for row in rows), (0, 0, 0, *(alike + 1)))
+    right = (3.461869871444143e-06, 264746911.67024955, 75.00000832305696, 60_000.0)
+    answer = fo.Policy(fo.Leximin(fo.Tasks()), [OwnRows(table, right)]).allocate(fo.Instance(np.ones((63, 1)), [1e6]))
+    a, b = [[Fraction(v) for v in row] for row in table[:3]], [Fraction(v) for v in right]
+    first = b[0] / a[0][0]
+    second = (b[1] - a[1][0] * first) / a[1][1]
+    third = (b[2] - a[2][1] * second) / a[2][2]
+    np.testing.assert_allclose(answer.tasks[:4], [*map(float, (first, second, third)), 1000])

@@ -81,3 +81,11 @@ def test_only_right_hand_sides_of_zero_prove_that_nothing_is_possible() -> None:
 def test_what_is_left_of_other_variables_is_charged_per_task() -> None:
     assert 0 < forced(0.0, 0.0, 0.9) < 1  # v may be 10 / 9 x
     assert forced(0.0, 0.0, 0.1) < 0  # and here 10 x, of which each costs 0.9 less than it brings: nothing is proved
+
+
+@pytest.mark.parametrize("atom", [lambda x: -cp.sum(cp.power(x, 1.5)), lambda x: -cp.sum(cp.cummax(x))])
+def test_an_objective_that_is_largest_without_tasks_is_answered_by_none(atom: Any) -> None:
+    """Its slope vanishes there, so that relative gaps of tasks next to none are as large as 1e3."""
+    answer = fo.Policy(lambda model: atom(0.5 * model.tasks)).allocate(fo.Instance([[3], [4], [5]], [5]))
+    assert not answer.tasks.any() and answer.certificate.gap <= 1e-9
+    assert len(answer.certificate.tried) <= 2

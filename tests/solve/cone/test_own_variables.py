@@ -255,3 +255,18 @@ def test_prepared_policies_and_checks_take_variables() -> None:
     again = policy.prepare(CLUSTER).allocate(capacities=[100, 100, 100])
     assert again.objective == pytest.approx(100 / 48, rel=1e-6) and again.prices is None
     assert not fo.check(policy.allocate(CLUSTER), "pareto").ok
+
+
+@dataclass(frozen=True, repr=False)
+class Slowly(fo.Objective):
+    """Grows without bound in two variables, along no ray at a constant rate."""
+
+    def expression(self, model: fo.Model) -> cp.Expression:
+        return cp.sum(cp.sqrt(model.variable(2, name="two"))) + cp.sum(cp.log(model.tasks))
+
+
+def test_an_objective_that_grows_ever_more_slowly_is_refused_early_with_the_variables_to_bound() -> None:
+    """No ray proves it unbounded: it took all solvers, and the error then failed on bounds of more than one entry."""
+    with pytest.raises(fo.errors.NotCertified, match="give the variables 'two' lower and upper bounds") as error:
+        fo.Policy(Slowly()).allocate(fo.Instance([[1, 2], [2, 1]], [4, 6]))
+    assert "SCS" not in [t.solver for t in error.value.tried]

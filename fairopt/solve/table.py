@@ -270,11 +270,19 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(  # ordered weights on a pool or few servers, by cutting planes in prices
+    Method(  # ordered weights on a pool, by cutting planes in prices
         "prices",
         "",
         at("pool.ordered:ordered_applies"),
         at("pool.ordered:solve_ordered"),
+        only_speed=True,
+        above_base=True,
+    ),
+    Method(  # and on servers, by an interior point
+        "prices",
+        "",
+        at("cluster.ordered:ordered_on_servers_applies"),
+        at("cluster.ordered:solve_ordered_on_servers"),
         only_speed=True,
         above_base=True,
     ),

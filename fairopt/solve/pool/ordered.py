@@ -60,8 +60,7 @@ def ordered_applies(program: Program, settings: Settings) -> bool:
     term, instance = program.term, program.instance
     if program.rest or not program.of_users or term.ranks is None or term.is_order:
         return False
-    if program.single:
-        return True
+    return program.single
     many = instance.n_users >= USERS * instance.n_servers or settings.method == "prices"
     plain = term.share.coefficients(instance).ndim == 1 and not (term.is_smallest or program.low.any())
     return many and plain and instance.n_servers <= FEW

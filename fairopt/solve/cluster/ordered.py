@@ -71,7 +71,7 @@ def solve_ordered_on_servers(program: Program, settings: Settings) -> Proposals:
         tasks = units.fitted(np.where(units.eligible, point.best * units.per_level, 0.0))
         prices = units.natural_prices(point.prices) * units.unit * point.total
     attempt = Try("prices", f"solved ({k + 1} steps)", time.perf_counter() - begun)
-    yield Proposal("prices", tasks, Prices(program, Dual(prices)), attempt=attempt)
+    yield Proposal("prices", tasks, Prices(program, Dual(prices, mixtures=[point.weights])), attempt=attempt)
 
 
 class _Interior:
@@ -130,7 +130,11 @@ class _Interior:
         return self.value() - self.least <= GAP * self.least
 
     def step(self) -> bool:
-        """Mehrotra's predictor and corrector; whether there was a step."""
+        """A step towards the centre that the affine step asks for; whether there was one.
+
+        Without Mehrotra's correction of second order: it does not know the kinks. With it 150 steps under limits ended
+        at gaps of 1e-4 to 1e-9, without it 80 to 140 at 1e-9.
+        """
         mean = self._complementarity(self.slacks, self.multipliers) / self.count
         try:
             direction = self._factorised()
@@ -140,9 +144,7 @@ class _Interior:
         up, down = _longest(self.slacks, slacks), _longest(self.multipliers, multipliers)
         after = self._complementarity(_moved(self.slacks, slacks, up), _moved(self.multipliers, multipliers, down))
         centre = min(max((after / self.count / mean) ** 3, 1e-4), 0.9) * mean
-        targets = [
-            is_there * (centre - s * m) for is_there, s, m in zip(self.there, slacks, multipliers, strict=True)
-        ]
+        targets = [centre * is_there for is_there in self.there]
         moves, slacks, multipliers = direction(targets)
         up = min(1.0, BACK * _longest(self.slacks, slacks))
         down = min(1.0, BACK * _longest(self.multipliers, multipliers))
@@ -155,7 +157,7 @@ class _Interior:
             if (at[1] >= (1 - BACK) * np.minimum(self.slacks[1], self.slacks[1] + up * slacks[1])).all():
                 break
             up *= SHORTER
-        self.curvature = min(max(self.curvature * (4.0 if cuts > 2 else 1.0 if cuts else 0.5), LEAST), MOST)
+        self.curvature = min(max(self.curvature * (2.0 if cuts > 2 else 1.0 if cuts else 0.7), LEAST), MOST)
         (self.prices, self.weights, self.of_limits), self.order, self.slacks = new, order, at
         self.multipliers = _moved(self.multipliers, multipliers, down)
         return True
@@ -180,7 +182,8 @@ class _Interior:
         diagonal = (theta.sum(axis=1) - users**2 / limits)[order]
         sorted_weights = self.weights[order]
         apart = np.maximum(np.diff(sorted_weights), NEAR * sorted_weights[1:])
-        kinks = self.curvature * self.multipliers[1][:-1] / (2.0 * apart)
+        central = self._complementarity(self.slacks, self.multipliers) / self.count / self.slacks[1]
+        kinks = self.curvature * (self.multipliers[1] + central)[:-1] / (4.0 * apart)
         diagonal[:-1] += kinks
         diagonal[1:] += kinks
         bands = np.zeros((3, len(order)))  # with u_k = w_k - w_(k-1)

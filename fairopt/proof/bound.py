@@ -208,8 +208,8 @@ def along_hull(
     ``use`` of its limit, 0 without one. What users want follows from curves, is at least ``wanted`` and at most
     ``most``. With a multiplier l of the limit the cheapest server has ``min_s costs_s + l use_s``, a walk along the
     lower convex hull of the points (use, cost): to servers that cost more and use less of the limit, until the limit is
-    enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``: who has a limit and is
-    ``paid`` more than the cost of a unit costs as much, which is the least for linear gains.
+    enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``; of users who have limits
+    and are ``paid`` for each unit, what they are paid is the best.
     """
     marginal, server = cheapest_of(costs)
     least, here, at = marginal.copy(), server, np.arange(len(marginal))
@@ -243,7 +243,7 @@ def along_hull(
     # rounding might lower it below the cheapest server, where the bound does not hold
     marginal = np.maximum(marginal, least)
     if paid is not None:
-        marginal = np.where((use > 0).any(axis=1), np.maximum(marginal, paid), marginal)
+        marginal = np.where((use > 0).any(axis=1), np.maximum(least, paid), marginal)
     multipliers = np.zeros(len(marginal))
     above = np.flatnonzero(marginal > least)
     part, costs, use = marginal[above], costs[above], use[above]

@@ -284,6 +284,7 @@ class Lagrangian:
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         self.by_pair, self.right_side = charged(program, multipliers)
         self.slopes: Float | None = None  # of lines, by pair
+        self._best: tuple[float, float, list[Float]] | None = None  # bound, factor, mixtures: files ask for these again
         self._of_reference: dict[int, tuple[Float, Float]] = {}  # coefficients of shares per unit of it
         if self.reference is None:
             self.low, self.high, self.at = program.low, program.most, point.tasks
@@ -407,11 +408,14 @@ class Lagrangian:
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
-        return self.with_mixtures(factor)[0]
+        top, mixtures = self.with_mixtures(factor)
+        if self._best is None or top < self._best[0]:
+            self._best = top, factor, mixtures
+        return top
 
     def mixtures(self, factor: float) -> list[Float]:
         """The mixture of each ranked term."""
-        return self.with_mixtures(factor)[1]
+        return self._best[2] if self._best and self._best[1] == factor else self.with_mixtures(factor)[1]
 
     def tangent_levels(self, factor: float) -> list[Float]:
         """For each curve of teams, or above a base, the levels whose slopes are its prices."""

@@ -38,11 +38,13 @@ from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import linalg
 from fairopt.runtime.progress import tell
+from fairopt.runtime.tolerances import EPS
 from fairopt.solve.cluster.alpha_fair import prices_on_servers
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.units_on_servers import LevelUnits
 from fairopt.solve.settings import Proposals, Settings
 
+USERS = 50  # below, a cone program takes .03 to .1 s too, and ends at smaller gaps
 STEPS = 150  # 30 to 40 are usual without limits, 40 to 100 with limits
 GAP = 1e-9  # relative gap at which to stop
 BACK = 0.99  # of the way to the boundary
@@ -51,11 +53,15 @@ NEAR = 1e-6  # relative distance of neighbours below which they count as that fa
 SHORTER = 0.7  # what a cut leaves of a step
 
 
-def ordered_on_servers_applies(program: Program, _: Settings) -> bool:
-    """Whether the program is ordered weights of users on several servers with nothing but limits."""
+def ordered_on_servers_applies(program: Program, settings: Settings) -> bool:
+    """Whether the program is ordered weights of users on several servers with nothing but limits.
+
+    Few users are left to cone programs, unless ``method="prices"`` asks.
+    """
     term = program.term
     ranked = program.of_users and term.ranks is not None and not (term.is_order or term.is_smallest)
-    return bool(ranked and prices_on_servers(program) and not program.low.any())
+    many = program.instance.n_users >= USERS or settings.method == "prices"
+    return bool(ranked and many and prices_on_servers(program) and not program.low.any())
 
 
 def solve_ordered_on_servers(program: Program, settings: Settings) -> Proposals:
@@ -154,11 +160,13 @@ class _Interior:
             new = _moved([self.prices, self.weights, self.of_limits], moves, up)
             order, at = self._at(*new)
             # the sums are concave: those of a short enough step are near those of the order
-            if (at[1] >= (1 - BACK) * np.minimum(self.slacks[1], self.slacks[1] + up * slacks[1])).all():
+            least = (1 - BACK) * np.minimum(self.slacks[1], self.slacks[1] + up * slacks[1])
+            if (at[1] >= least - EPS).all():
                 break
             up *= SHORTER
         self.curvature = min(max(self.curvature * (2.0 if cuts > 2 else 1.0 if cuts else 0.7), LEAST), MOST)
-        (self.prices, self.weights, self.of_limits), self.order, self.slacks = new, order, at
+        (self.prices, self.weights, self.of_limits), self.order = new, order
+        self.slacks = [np.maximum(one, EPS) for one in at]  # differences, which rounding may take to 0
         self.multipliers = _moved(self.multipliers, multipliers, down)
         return True
 

@@ -53,8 +53,8 @@ def ordered_applies(program: Program, _: Settings) -> bool:
     """Whether the program is ordered weights with nothing but bounds on tasks, on servers nothing but limits.
 
     On servers others come first where they are faster: prices of max-min, and the interior point for fewer users or
-    more servers. Max-min of 20,000 users on 16 servers takes .35 s so, and would take 3.5. The interior point takes .25,
-    .25 and 3.3 s for 1,000, 3,000 and 20,000 users on 4 servers of 3 resources, where this takes .25, .25 and 1.2, and
+    more servers. Max-min of 20,000 users on 16 servers takes .35 s so, and would take 3.5. The interior point takes .2,
+    .25 and 3.3 s for 1,000, 3,000 and 20,000 users on 4 servers of 3 resources, where this takes .2, .25 and 1.2, and
     .7 s instead of 2.6 for 3,000 on 16.
     """
     term, instance = program.term, program.instance

@@ -475,7 +475,8 @@ class Lagrangian:
         def top(mixtures: Sequence[Float]) -> float:
             total, size, cost, of_limits = 0.0, 0.0, needed, of_needed
             if self.limited and ranked and not powers:
-                paid = sum(theta * self._per_unit(r.c) for r, theta in zip(ranked, mixtures, strict=True))
+                of_each = [theta * self._per_unit(r.c) for r, theta in zip(ranked, mixtures, strict=True)]
+                paid = np.sum(of_each, axis=0)
                 cost, of_limits = self._costs(factor, powers, self.at, paid)
             for first in range(0, len(cost), CHUNK):
                 users = slice(first, first + CHUNK)

@@ -16,10 +16,15 @@ them left a gap of 30%. Where neighbours k and k + 1 are g apart, a step that br
 x^2 / 4g`` of S_k; that curvature, times lambda_k and a factor that grows while steps are cut and falls while they are
 not, is added to the system, and a step is cut until all rows hold.
 
-Rounding: bands from 1e-15 to 1e15 may cost the system its definiteness; the steps then end. Prices are always strictly
-feasible, levels are fitted to capacities and limits, and the gate has the last word.
+Rounding: bands from 1e-15 to 1e15 may cost the system its definiteness; the steps then end. The weights are proposed
+to the gate as the mixture that bounds the answer (`_Interior.mixture`), levels are fitted to capacities and limits, and
+the gate has the last word.
 
-CPU_SECONDS
+On 4 servers of 3 resources, with demands that differ by server, 1,000, 3,000 and 10,000 users take .1, .2 and .9 s of
+CPU in 40 to 60 steps, with limits .15, .5 and 2.3 s in 70 to 150; on 8 servers of 4 resources 3,000 take .8 and 1.3 s.
+Programs in which the order of users is fixed took .5, 6 and over 30 s, and with weights or limits were refused after
+minutes at 1,000. Where demands differ by user only, `fairopt.solve.pool.ordered` says from when cutting planes are
+faster.
 """
 
 from __future__ import annotations

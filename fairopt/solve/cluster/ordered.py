@@ -230,11 +230,10 @@ class _Interior:
         coupling = demands.stacked(-theta + (users / limits)[:, None] * with_use, every)[order]
         by_price = weights_of(coupling)
         size, (m, servers) = of_prices.size, of_prices.shape
-        system = np.zeros((m, servers, m, servers))
-        at = np.arange(servers)
+        by_server, at = np.zeros((m, servers, m, servers)), np.arange(servers)
         for i, k, part in zip(*demands.upper, demands.curvature(theta, every), strict=True):
-            system[i, at, k, at] = system[k, at, i, at] = part
-        system = system.reshape(size, size)
+            by_server[i, at, k, at] = by_server[k, at, i, at] = part
+        system = by_server.reshape(size, size)
         system[np.arange(size), np.arange(size)] += of_prices.ravel()
         if self.limited.any():
             demands.subtract_products(system, with_use / np.sqrt(limits)[:, None], every)

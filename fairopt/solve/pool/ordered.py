@@ -15,9 +15,8 @@ also says who runs where, and the mixture splits users between servers.
 
 Rounding: prices are moved into the dual feasible set before they bound anything, and the gate proves the answer by
 these. With weights n..1 and demands over four decades of 4 (8) resources, 1,000, 10,000 and 100,000 users take .04, .1
-and 1.1 s (.1, .3 and 3 s) of CPU in 24 to 41 (60 to 130) rounds, with limits .1, .4 and 8 s (.1, .9 and 25 s). On 4
-servers of 3 resources 1,000, 3,000 and 20,000 users take .2, .4 and .7 s in 20 to 40 rounds; by cone programs 1,000
-took 5 s, and 3,000 ended without a proof. On 16 servers 3,000 take 2 s, and with limits on 9 servers 5 s.
+and 1.1 s (.1, .3 and 3 s) of CPU in 24 to 41 (60 to 130) rounds, with limits .1, .3 and 3.5 s (.1, .8 and 13 s). On 4
+servers of 3 resources 20,000 users take .7 s, and with limits 5.
 """
 
 from __future__ import annotations

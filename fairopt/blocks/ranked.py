@@ -31,38 +31,49 @@ def padded(v: tuple[float, ...], n: int) -> Float:
 
 def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
     """Levels within bounds (finite, at least 0) that maximise ``OW(z) - cost @ z``; arrays of shape (n,)."""
-    smallest = np.concatenate([[0.0], np.cumsum(v[::-1])])
-    steps = np.unique(np.concatenate([[0.0], low, high]))
-    least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
-    out = np.zeros(len(v), dtype=np.intp)  # the step of each user's level
-    who = np.argsort(cost, kind="stable")
-    cost, least, most = cost[who], least[who], most[who]
-    node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
-    first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
-    while len(who):
-        done = (first == last)[node]
-        if done.any():
-            out[who[done]] = first[node[done]]
-            cost, (who, node, least, most) = cost[~done], (of[~done] for of in (who, node, least, most))
-            if not len(who):
-                break
-        middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
-        at = middle[node]
-        forced = least >= at
-        free = np.flatnonzero(~forced & (most >= at))
-        base = above + np.bincount(node[forced], minlength=len(above))
-        inside = forced
-        inside[free] = _cheapest(smallest, cost[free], node[free], base)
-        number = np.bincount(node[inside], minlength=len(above))
-        first, last = np.stack([first, middle], axis=1).ravel(), np.stack([middle - 1, last], axis=1).ravel()
-        above = np.stack([above + number, above], axis=1).ravel()
-        node = 2 * node + inside
-        order = np.argsort(node, kind="stable")
-        cost, (who, node, least, most) = cost[order], (of[order] for of in (who, node, least, most))
-        new = np.diff(node, prepend=-1) > 0
-        kept, node = node[new], np.cumsum(new) - 1
-        first, last, above = first[kept], last[kept], above[kept]
-    return steps[out]
+    return BoundedLevels(v, low, high).best(cost)
+
+
+class BoundedLevels:
+    """Levels of given weights and bounds, for any costs: to sort the bounds takes a third of the time at one cost."""
+
+    def __init__(self, v: Float, low: Float, high: Float) -> None:
+        self.smallest = np.concatenate([[0.0], np.cumsum(v[::-1])])
+        self.steps = np.unique(np.concatenate([[0.0], low, high]))
+        self.least, self.most = np.searchsorted(self.steps, low), np.searchsorted(self.steps, np.maximum(low, high))
+
+    def best(self, cost: Float) -> Float:
+        """Levels that maximise ``OW(z) - cost @ z``, shape (n,)."""
+        out = np.zeros(len(cost), dtype=np.intp)  # the step of each user's level
+        who = np.argsort(cost, kind="stable")
+        cost, least, most = cost[who], self.least[who], self.most[who]
+        node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
+        first, last, above = np.zeros(1, dtype=np.intp), np.array([len(self.steps) - 1]), np.zeros(1, dtype=np.intp)
+        while len(who):
+            done = (first == last)[node]
+            if done.any():
+                out[who[done]] = first[node[done]]
+                cost, (who, node, least, most) = cost[~done], (of[~done] for of in (who, node, least, most))
+                if not len(who):
+                    break
+            middle = (first + last + 1) // 2  # who is above it goes to the upper half of its interval
+            at = middle[node]
+            forced = least >= at
+            free = np.flatnonzero(~forced & (most >= at))
+            base = above + np.bincount(node[forced], minlength=len(above))
+            inside = forced
+            inside[free] = _cheapest(self.smallest, cost[free], node[free], base)
+            number = np.bincount(node[inside], minlength=len(above))
+            first, last = np.stack([first, middle], axis=1).ravel(), np.stack([middle - 1, last], axis=1).ravel()
+            above = np.stack([above + number, above], axis=1).ravel()
+            node = 2 * node + inside
+            # NumPy sorts integers of 16 bits in linear time
+            order = np.argsort(node.astype(np.uint16) if len(above) <= 1 << 16 else node, kind="stable")
+            cost, (who, node, least, most) = cost[order], (of[order] for of in (who, node, least, most))
+            new = np.diff(node, prepend=-1) > 0
+            kept, node = node[new], np.cumsum(new) - 1
+            first, last, above = first[kept], last[kept], above[kept]
+        return self.steps[out]
 
 
 def _cheapest(smallest: Float, cost: Float, node: Indices, base: Indices) -> Bool:

@@ -200,7 +200,7 @@ def smallest_level(cost: Float, right: float, low: Float) -> tuple[float, Bool]:
 
 @np.errstate(all="ignore")  # no limit is enough for anything
 def along_hull(
-    costs: Float, use: Float, curves: Sequence[Curve], most: Float, wanted: Float | None
+    costs: Float, use: Float, curves: Sequence[Curve], most: Float, wanted: Float | None, paid: Float | None = None
 ) -> tuple[Float, Float]:
     """Users' marginal costs where limits are just enough, and the multipliers of limits there, both (n_users,).
 
@@ -208,7 +208,8 @@ def along_hull(
     ``use`` of its limit, 0 without one. What users want follows from curves, is at least ``wanted`` and at most
     ``most``. With a multiplier l of the limit the cheapest server has ``min_s costs_s + l use_s``, a walk along the
     lower convex hull of the points (use, cost): to servers that cost more and use less of the limit, until the limit is
-    enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``.
+    enough. Any marginal cost h is valid with the multiplier ``max_s (h - costs_s)+ / use_s``; of users who have limits
+    and are ``paid`` for each unit, what they are paid is the best.
     """
     marginal, server = cheapest_of(costs)
     least, here, at = marginal.copy(), server, np.arange(len(marginal))
@@ -241,6 +242,8 @@ def along_hull(
         known = [one.take(at) for one in curves]
     # rounding might lower it below the cheapest server, where the bound does not hold
     marginal = np.maximum(marginal, least)
+    if paid is not None:
+        marginal = np.where((use > 0).any(axis=1), np.maximum(least, paid), marginal)
     multipliers = np.zeros(len(marginal))
     above = np.flatnonzero(marginal > least)
     part, costs, use = marginal[above], costs[above], use[above]

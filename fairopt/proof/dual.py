@@ -69,7 +69,7 @@ class Dual:
 
     def charges(self, point: Point, factor: float = 1.0) -> Multipliers:
         """The multipliers times a factor as costs, with levels of objectives replaced by those of their majorants."""
-        out = Multipliers(np.maximum(self.prices, 0.0) * factor)
+        out = Multipliers(np.maximum(self.prices, 0.0) * factor, mixtures=self.mixtures)
         for one, y in self.rows:
             out.charge_rows(one.rows, y * factor)
         for block, times in self.kept:
@@ -138,9 +138,11 @@ class Dual:
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], names: Named) -> Dual:
-        """What an entry holds for the gate, which finds mixtures and tangents itself."""
+        """What an entry holds for the gate, which finds tangents itself, and mixtures unless those held are better."""
         rows, kept = names.restored(program, held), names.kept(program, held)
-        return cls(price_rows(program, held), rows, kept, float(held.get("unit", 1.0)))
+        mixtures = [np.asarray(u, dtype=float) for u in held.get("mixtures", ())]
+        mixtures = [u for u in mixtures if u.shape == program.instance.weights.shape and (u >= 0).all()]
+        return cls(price_rows(program, held), rows, kept, float(held.get("unit", 1.0)), mixtures[:1])
 
 
 def majorant_of(block: AtLeast, point: Point) -> Form | None:

@@ -32,6 +32,7 @@ from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import shares_at
 from fairopt.blocks.own import ranges
+from fairopt.blocks.ranked import majorised, padded
 from fairopt.blocks.rows import Rows
 from fairopt.proof.bound import along_hull, best_response, level_at, rounded_up_sum, smallest_level
 from fairopt.proof.least_squares import by_iteration
@@ -73,6 +74,7 @@ class Multipliers:
     lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and ``constant_size`` are
     ``pair_cost`` and ``constant`` with absolute terms, to which rounding is relative. ``forced`` (n_pairs,) is the part
     of ``pair_cost`` by rows with right-hand side 0, rounded down; of rows that only CVXPY knows, at tasks 0.
+    ``mixtures`` (n_users,) are weights that a method proposes for the objective's ranked terms, of any size.
     """
 
     prices: Float
@@ -82,6 +84,7 @@ class Multipliers:
     size: Float | None = None
     constant_size: float = 0.0
     forced: Float | float = 0.0
+    mixtures: Sequence[Float] = ()
 
     def charge(
         self, rows: LinearRows, dual: Float, at: Float, unit: Float | float = 1.0, place: Indices | slice = slice(None)
@@ -281,6 +284,7 @@ class Lagrangian:
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         self.by_pair, self.right_side = charged(program, multipliers)
         self.slopes: Float | None = None  # of lines, by pair
+        self._best: tuple[float, float, list[Float]] | None = None  # bound, factor, mixtures: files ask for these again
         self._of_reference: dict[int, tuple[Float, Float]] = {}  # coefficients of shares per unit of it
         if self.reference is None:
             self.low, self.high, self.at = program.low, program.most, point.tasks
@@ -404,11 +408,14 @@ class Lagrangian:
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
-        return self.with_mixtures(factor)[0]
+        top, mixtures = self.with_mixtures(factor)
+        if self._best is None or top < self._best[0]:
+            self._best = top, factor, mixtures
+        return top
 
     def mixtures(self, factor: float) -> list[Float]:
         """The mixture of each ranked term."""
-        return self.with_mixtures(factor)[1]
+        return self._best[2] if self._best and self._best[1] == factor else self.with_mixtures(factor)[1]
 
     def tangent_levels(self, factor: float) -> list[Float]:
         """For each curve of teams, or above a base, the levels whose slopes are its prices."""
@@ -418,10 +425,13 @@ class Lagrangian:
         """The smallest of each user's pairs that are not closed."""
         return self.pairs.min(by_pair if self.closed is None else np.where(self.closed, np.inf, by_pair))
 
-    def _costs(self, factor: float, powers: Sequence[Curve], wanted: Float | None) -> tuple[Float, float]:
+    def _costs(
+        self, factor: float, powers: Sequence[Curve], wanted: Float | None, paid: Float | None = None
+    ) -> tuple[Float, float]:
         """The cost of a unit of each user's variable where it is cheapest, rounded down, and what limits charge.
 
-        A limit has the best multiplier for users who want what ``powers`` say, or at least ``wanted``.
+        A limit has the best multiplier for users who want what ``powers`` say, or at least ``wanted``, or are ``paid``
+        for each unit.
         """
         if self.reference is None:
             return factor * self.cost, 0.0
@@ -449,7 +459,8 @@ class Lagrangian:
             use = 1.0 / (self.reference[users] * self.program.high[users, None])  # the part of a limit, by a unit
             at_least = None if wanted is None else wanted[users]
             wants = [p.take(users) for p in powers]
-            out[users], multipliers = along_hull(table, use, wants, self.high[users], at_least)
+            of_unit = None if paid is None else paid[users]
+            out[users], multipliers = along_hull(table, use, wants, self.high[users], at_least, of_unit)
             right += float(multipliers.sum()) * (1.0 + TERM_ROUNDING)
         return out - TERM_ROUNDING * np.abs(out), right
 
@@ -458,11 +469,15 @@ class Lagrangian:
         powers, ranked, constant = self._parts(factor)
         if ranked and self.of_smallest is not None:  # with the factor that is best
             return self.of_smallest.top, [self.of_smallest.mixture]
-        cost, of_limits = self._costs(factor, powers, self.at if ranked else None)
+        needed, of_needed = self._costs(factor, powers, self.at if ranked else None)
         right_side = factor * self.right_side
 
         def top(mixtures: Sequence[Float]) -> float:
-            total = size = 0.0
+            total, size, cost, of_limits = 0.0, 0.0, needed, of_needed
+            if self.limited and ranked and not powers:
+                of_each = [theta * self._per_unit(r.c) for r, theta in zip(ranked, mixtures, strict=True)]
+                paid = np.sum(of_each, axis=0)
+                cost, of_limits = self._costs(factor, powers, self.at, paid)
             for first in range(0, len(cost), CHUNK):
                 users = slice(first, first + CHUNK)
                 left = cost[users]
@@ -478,9 +493,11 @@ class Lagrangian:
             return top([]), []
         # A mixture theta is a choice of prices of shares. It has to be tight at the point, so that only users whose
         # shares tie may exchange weights, and should leave no user a gain: near the cost that curves do not pay.
-        left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
+        left = np.maximum(needed - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)  # several terms share what is left in proportion to these
         pinned = self.at >= self.high * (1 - 1e-7)  # at a limit, where more weight than the cost is free
+        if self.limited:
+            pinned |= self.point.tasks_by_server.max(axis=1) >= self.program.high * (1 - 1e-7)
         tried = list[list[Float]]()
         # A solver may leave levels that should tie apart by what it calls 0; a wider tie costs its width in the bound.
         # None of 400 programs by CLARABEL and HiGHS needed more than the first.
@@ -492,6 +509,9 @@ class Lagrangian:
                     r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
                 )
             tried.append(mixtures)
+        if len(ranked) == 1 and left.any():
+            v = padded(ranked[0].v, len(left)) * ranked[0].factor
+            tried += [[majorised(v, given)] for given in self.multipliers.mixtures]
         # of one term the mixture that is best at these costs is known, whatever the point
         if len(ranked) == 1 and left.any() and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)

@@ -76,6 +76,7 @@ class NumbersLagrangian(Lagrangian):
         self.point, self.pairs = point, program.pairs
         self.by_pair, self.right_side = charged(program, multipliers)
         self.low, self.high, self.at = program.low, program.most, point.tasks
+        self._best = None
 
     # -- terms ----------------------------------------------------------------------------------------------------
 

@@ -272,7 +272,7 @@ TABLE += [
         "prices",
         "exact for AlphaFair with alpha > 0, OrderedWeighted, their multiples and sums of one concave function "
         "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with "
-        "alpha from 0.05 to 5, OrderedWeighted on at most 16, their multiples and such sums",
+        "alpha from 0.05 to 5, OrderedWeighted without lower bounds, their multiples and such sums",
         lambda program, _: (
             program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
         ),
@@ -280,11 +280,19 @@ TABLE += [
         only_speed=True,
         above_base=True,
     ),
-    Method(  # ordered weights on a pool or few servers, by cutting planes in prices
+    Method(  # ordered weights on a pool, or of many users on few servers, by cutting planes in prices
         "prices",
         "",
         at("pool.ordered:ordered_applies"),
         at("pool.ordered:solve_ordered"),
+        only_speed=True,
+        above_base=True,
+    ),
+    Method(  # and on servers, by an interior point
+        "prices",
+        "",
+        at("cluster.ordered:ordered_on_servers_applies"),
+        at("cluster.ordered:solve_ordered_on_servers"),
         only_speed=True,
         above_base=True,
     ),

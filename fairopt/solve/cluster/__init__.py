@@ -5,6 +5,7 @@
 * `alpha_fair`: alpha-fairness, max-min, and sums of one concave function per user, by prices per server row and
   resource.
 * `totals`: the largest sum of shares, server by server.
+* `ordered`: ordered weights, by an interior point in prices and users' weights.
 * `fixed_sum`: the most even shares of a fixed sum.
 * `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels,
   `lower_bounds` on levels, and `few_servers`, its steps on few of many servers of each user.

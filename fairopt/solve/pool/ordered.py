@@ -15,9 +15,8 @@ also says who runs where, and the mixture splits users between servers.
 
 Rounding: prices are moved into the dual feasible set before they bound anything, and the gate proves the answer by
 these. With weights n..1 and demands over four decades of 4 (8) resources, 1,000, 10,000 and 100,000 users take .04, .1
-and 1.1 s (.1, .3 and 3 s) of CPU in 24 to 41 (60 to 130) rounds, with limits .1, .4 and 8 s (.1, .9 and 25 s). On 4
-servers of 3 resources 1,000, 3,000 and 20,000 users take .2, .4 and .7 s in 20 to 40 rounds; by cone programs 1,000
-took 5 s, and 3,000 ended without a proof. On 16 servers 3,000 take 2 s, and with limits on 9 servers 5 s.
+and 1.1 s (.1, .3 and 3 s) of CPU in 24 to 41 (60 to 130) rounds, with limits .1, .3 and 3.5 s (.1, .8 and 13 s). On 4
+servers of 3 resources 20,000 users take .7 s, and with limits 5.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.ranked import best_levels, padded
+from fairopt.blocks.ranked import BoundedLevels, padded
 from fairopt.certificate import Try
 from fairopt.proof.dual import Dual
 from fairopt.proof.evidence.prices import Prices
@@ -42,27 +41,27 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
 
-USERS = 25  # for each server, from which cone programs take longer
+USERS = 1_000  # for each server, from which the interior point takes longer
 ROUNDS = 500  # 1 to 130 are usual
 # Groups are searched for at this part of the way from the best prices to the program's: 198 rounds at 1 became 130.
 OUTWARDS = 0.7
 GAP = 1e-9  # relative gap at which to stop
 
 
-def ordered_applies(program: Program, settings: Settings) -> bool:
+def ordered_applies(program: Program, _: Settings) -> bool:
     """Whether the program is ordered weights with nothing but bounds on tasks, on servers nothing but limits.
 
-    On servers others come first where they are faster: prices of max-min, and cone programs for few users unless
-    ``method="prices"`` asks. Max-min of 20,000 users on 16 servers takes .35 s so, and would take 3.5. Of 20, 200 and
-    800 users on 16 servers cone programs take .06, .15 and .5 s, and prices .2, .2 and .2; on 2 servers .05, .1 and .1
-    s, and prices .05, .05 and .03.
+    On servers others come first where they are faster: prices of max-min, and the interior point for fewer users or
+    more servers. Max-min of 20,000 users on 16 servers takes .35 s so, and would take 3.5. The interior point takes .2,
+    .25 and 3.3 s for 1,000, 3,000 and 20,000 users on 4 servers of 3 resources, where this takes .2, .25 and 1.2, and
+    .7 s instead of 2.6 for 3,000 on 16.
     """
     term, instance = program.term, program.instance
     if program.rest or not program.of_users or term.ranks is None or term.is_order:
         return False
     if program.single:
         return True
-    many = instance.n_users >= USERS * instance.n_servers or settings.method == "prices"
+    many = instance.n_users >= USERS * instance.n_servers
     plain = term.share.coefficients(instance).ndim == 1 and not (term.is_smallest or program.low.any())
     return many and plain and instance.n_servers <= FEW
 
@@ -123,6 +122,7 @@ class _CuttingPlanes:
         bounds = np.concatenate([self.low, high[np.isfinite(high)]])
         self.top = float(bounds.max(initial=0.0))  # above it only users without limits count (4.12, 3)
         self.high = np.where(np.isinf(high), self.top, high)
+        self.bounded = BoundedLevels(self.v, self.low, self.high)
         # equal prices at which every group costs at least twice its weights: strictly inside 4.12, 3, as `_feasible`
         # needs
         ones = np.ones_like(self.usable)
@@ -213,7 +213,7 @@ class _CuttingPlanes:
             gain = 0.0
             if self.top > 0:
                 cost, server = self._costs(prices)
-                levels = best_levels(self.v, cost, self.low, self.high)
+                levels = self.bounded.best(cost)
                 gain = float(np.sort(levels) @ self.v - cost @ levels)
                 self._add_levels(levels, server)
             for group in groups:

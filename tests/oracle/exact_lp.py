@@ -12,8 +12,9 @@ from fractions import Fraction
 from math import lcm
 from typing import Any, NamedTuple
 
-import highspy
 import numpy as np
+
+from . import highs
 
 LARGE = 400  # coefficients: below, HiGHS takes as long as the simplex method
 STEPS = 50  # from the basis at which HiGHS ends
@@ -149,24 +150,12 @@ def _of_basis(goal: list[Fraction], rows: Exact, inequalities: int) -> Optimum |
     matrix, values = np.array([row for row, _ in rows], dtype=float), np.array([v for _, v in rows], dtype=float)
     if not (np.isfinite(matrix).all() and np.isfinite(values).all()):
         return None
-    given, highs = highspy.HighsLp(), highspy.Highs.__base__()  # which prints nothing
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("presolve", "off")
-    given.num_col_, given.num_row_ = len(goal), len(rows)
-    given.col_cost_ = -np.array(goal, dtype=float)
-    given.col_lower_, given.col_upper_ = np.zeros(len(goal)), np.full(len(goal), np.inf)
-    given.row_lower_ = np.where(np.arange(len(rows)) < inequalities, -np.inf, values)
-    given.row_upper_ = values
-    given.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    given.a_matrix_.start_ = np.concatenate([[0], np.cumsum((matrix != 0).sum(axis=1))])
-    given.a_matrix_.index_, given.a_matrix_.value_ = np.nonzero(matrix)[1], matrix[matrix != 0]
-    highs.passModel(given)
-    highs.run()
-    basis, basic = highs.getBasis(), highspy.HighsBasisStatus.kBasic
-    columns = [j for j, status in enumerate(basis.col_status) if status == basic]
-    tight = [k for k, status in enumerate(basis.row_status) if status != basic]
-    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal or len(columns) != len(tight):
+    low = np.where(np.arange(len(rows)) < inequalities, -np.inf, values)
+    free = np.zeros(len(goal)), np.full(len(goal), np.inf)
+    ends = highs.minimise(-np.array(goal, dtype=float), matrix, low, values, free, presolve=False)
+    if ends is None or len(ends.basic) != len(ends.tight):
         return None
+    columns, tight = ends.basic, ends.tight
     n, zero = len(goal), Fraction(0)
     for _ in range(STEPS):
         square = [[rows[k][0][j] for j in columns] for k in tight]

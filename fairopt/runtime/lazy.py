@@ -79,11 +79,18 @@ def seconds_since(begun: float) -> float:
 
 
 class _Lazy(ModuleType):
-    """A stand-in that imports its module on the first access to an attribute."""
+    """A stand-in that imports its module on the first access to an attribute, and gives way to it.
+
+    Small problems look up thousands of names, each of which takes ten times as long through a stand-in.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if (module := vars(self).get("_module")) is None:
             self._module = module = _imported(self.__name__)
+            known = next(short for short, package in PACKAGES.items() if package == self.__name__)
+            for holder in list(sys.modules.values()):
+                if vars(holder).get(known) is self:
+                    setattr(holder, known, module)
         return getattr(module, name)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import linprog
+
+from . import highs
 
 Float = NDArray[np.floating[Any]]
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -135,21 +136,10 @@ def _common(polytope: Polytope, rows: list[Float], floor: list[tuple[Float, floa
 
 def solved(cost: Float, a: Any, b: Sequence[float], e: Any, f: Sequence[float], bounds: Sequence[Any]) -> Float:
     """A minimiser, without presolve where presolve cuts off a thin feasible set."""
-
-    def matrix(rows: Any) -> Any:
-        return rows if sparse.issparse(rows) else np.array(rows) if len(rows) else None
-
+    stack: Any = sparse.vstack if sparse.issparse(a) or sparse.issparse(e) else np.vstack
+    table = stack([rows if len(right) else np.zeros((0, len(cost))) for rows, right in ((a, b), (e, f))])
+    low, high = np.array([*[-np.inf] * len(b), *f]), np.array([*b, *f], dtype=float)
     for presolve in (True, False):
-        found: Any = linprog(  # type: ignore[call-overload]
-            cost,
-            matrix(a),
-            b or None,
-            matrix(e),
-            f or None,
-            bounds,
-            method="highs",
-            options={**TIGHT, "presolve": presolve},
-        )
-        if found.x is not None:
-            return np.asarray(found.x)
-    raise NoPoint(found.message)
+        if found := highs.minimise(cost, table, low, high, highs.limits(bounds), presolve, **TIGHT):
+            return found.point
+    raise NoPoint("HiGHS finds no optimum")

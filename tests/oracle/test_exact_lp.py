@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from oracle import brute_leximin, fractions_waterfill, optimum
+from oracle import brute_leximin, exact_lp, fractions_waterfill, optimum
 from oracle.exact_cluster import Cluster
 from oracle.exact_lp import NoEnd, NoPoint, leximin, maximise, ordered, smallest
 from oracle.instances import cluster as small_cluster
@@ -59,6 +59,23 @@ def test_same_values_and_verdicts_as_linprog(program):
         assert there.status in (3, 4)
     else:
         assert there.status == 0 and abs(float(best.value) + there.fun) <= 1e-9 * (1 + abs(there.fun))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_floats_with_rows_that_almost_tie_end_where_the_simplex_method_does(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    part = rng.random((8, 14)) * np.exp(rng.normal(0, 2, (8, 14)))
+    table = np.vstack([np.ones(14), *[part * (1 + 1e-12 * rng.normal(size=part.shape)) for _ in range(4)]])
+    worth, rows = (
+        rng.random(14).tolist(),
+        list(zip(table.tolist(), [1.0, *rng.integers(1, 9, 8).tolist() * 4], strict=True)),
+    )
+    alike = ([1.0, -1.0, *[0.0] * 12], 0.0)
+    assert len(rows) * len(worth) > exact_lp.LARGE
+    exact = [([*map(F, row)], F(value)) for row, value in [*rows, alike]]
+    alone = exact_lp._simplex([*map(F, worth)], exact, len(rows)).value
+    monkeypatch.setattr(exact_lp, "_simplex", None)  # what HiGHS forgives is put right without it
+    assert maximise(worth, rows, [alike]).value == alone
 
 
 def drawn(seed: int, pool: bool) -> tuple[Cluster, dict]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from oracle.highs import minimise
 
 GPU = "nvidia.com/gpu"
 RESOURCES = ("cpu", GPU)
@@ -280,13 +280,14 @@ class Program:
             for name, value in row.items():
                 table[k, place[name]] += value
         right = np.array([bound for _, bound in rows])
+        free = np.zeros(len(place)), np.full(len(place), np.inf)
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         for slack in (0.0, 1e-10, 1e-9, 1e-8, 1e-7):  # where rounding leaves nothing
-            found = linprog(cost, table, right + slack * np.maximum(1, np.abs(right)), method="highs-ds", options=tight)
-            if found.status == 0:
+            most = right + slack * np.maximum(1, np.abs(right))
+            if found := minimise(cost, table, np.full(len(rows), -np.inf), most, free, **tight):
                 break
-        assert found.status == 0, found.message
-        return -float(found.fun), {name: float(found.x[k]) for name, k in place.items()}
+        assert found is not None
+        return -found.value, {name: float(found.point[k]) for name, k in place.items()}
 
 
 Numbers = Mapping[Any, tuple[Mapping[Any, float], float, float]]  # by name: a row, a base, and how fast it rises

@@ -225,6 +225,8 @@ class QueueTree:
         >>> [(one.guarantee, one.limit) for one in tree.within({"cpu": 40}).queues]
         [({'cpu': 20.0}, {'cpu': 32.0}), ({}, {'cpu': 8.0})]
         """
+        if not any(queue.guarantee_parts or queue.limit_parts for queue in self.queues):
+            return self  # an audit asks this of each of thousands of trees
         known, every = self.by_name, {**self.capacity, **capacity}
         bases: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {"": (every, every)}
 

@@ -89,7 +89,7 @@ class _Lazy(ModuleType):
             self._module = module = _imported(self.__name__)
             known = next(short for short, package in PACKAGES.items() if package == self.__name__)
             for holder in list(sys.modules.values()):
-                if vars(holder).get(known) is self:
+                if getattr(holder, "__dict__", {}).get(known) is self:
                     setattr(holder, known, module)
         return getattr(module, name)
 

@@ -921,3 +921,12 @@ def test_merged_servers_in_a_file_have_their_names_in_placements_of_whole_tasks(
     frame = fo.MostTasks().allocate(fo.read(tmp_path / "c.json"), integral=True).to_frame("placement")
     assert {server for _, server in frame.index} <= {"gpu-1", "gpu-2", "big"}
     assert {"gpu-1", "gpu-2"} & {server for _, server in frame.index}
+
+
+def test_a_demand_of_minus_zero_is_none():
+    """A capacity over it is minus infinity."""
+    signed, plain = (
+        fo.Instance([[[1, zero], [1, zero]], [[1, 1], [1, 1]]], [[4, zero], [4, 4]]) for zero in (-0.0, 0.0)
+    )
+    np.testing.assert_array_equal(fo.DRF().allocate(signed).tasks, fo.DRF().allocate(plain).tasks)
+    np.testing.assert_allclose(fo.DRF().allocate(signed).tasks, [16 / 3, 8 / 3])

@@ -140,7 +140,7 @@ def majorised(v: Float, wanted: Float) -> Float:
     """
     total, sums, n = v.sum(axis=-1, keepdims=True), wanted.sum(axis=-1, keepdims=True), v.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        theta = np.where(sums > 0, wanted * (total / sums), total / n)
+        theta = np.where((sums > 0) & (sums < np.inf), wanted * (total / sums), total / n)
         most = np.cumsum(v, axis=-1)[..., :-1]
         excess = np.cumsum(np.sort(theta, axis=-1)[..., ::-1], axis=-1)[..., :-1] - most
         room = most - np.arange(1, n) * (total / n)  # what mixing with the mean gains

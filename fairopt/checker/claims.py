@@ -124,7 +124,12 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
     if term.name not in ("MaxMin", "Leximin", "OrderedWeighted"):
         raise CannotCheck(f"the value of {term.text} has no formula here")
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
-    ordered = sorted(levels.values(), key=float) if len(v) > 1 else [min(levels.values(), key=float)]
+
+    def by_size(level: Fraction) -> tuple[float, Fraction]:
+        """Floats first, which are compared in a tenth of the time."""
+        return float(level), level
+
+    ordered = sorted(levels.values(), key=by_size) if len(v) > 1 else [min(levels.values(), key=by_size)]
     value = exact_sum(x * z for x, z in zip(v, ordered))
     above = max((b.high / weights[t] for t, b in compared.base.items()), default=ZERO)  # is rounded, then subtracted
     return value, value + exact_sum(v) * above * ROUNDING / VIOLATION

@@ -404,7 +404,20 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
             tie = max(c[s] for s in cluster.open[j]) * (1 - COST_TIE)
             worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < tie)
             rise[t] += exact_sum(worse)
+    lower = (j for j, t in compared.of_user.items() if z[t] / w[t] * (1 + ROUNDING) < highest)
+    cluster.given_earlier |= any(is_almost_alike(cluster, compared, j) for j in lower)
     return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
+
+
+def is_almost_alike(cluster: Cluster, compared: TeamNumbers, j: int) -> bool:
+    """Whether a user needs almost the same on two servers, so that prices do not say where it may run.
+
+    Where a level leaves its users free to move between them, that can be worth all of a later level.
+    """
+    c = compared.above[j]
+    needs = sorted(([d / c[s] for d in cluster.demands[j][s]] for s in cluster.open[j] if c[s]), key=exact_sum)
+    near = (all(abs(x - y) <= COST_TIE * max(x, y) for x, y in zip(a, b)) for a, b in zip(needs, needs[1:]) if a != b)
+    return any(near)
 
 
 def held_at_reduced_cost(

@@ -1244,7 +1244,7 @@ class Derived:
         demands = instance.per_server_demands
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for i in range(instance.n_resources):  # ignores 0 / 0: no demand, no capacity
-                np.fmin(out, usable[i] * instance.capacities[:, i] / demands[:, :, i], out=out)
+                np.fmin(out, usable[i] * instance.capacities[:, i] / np.abs(demands[:, :, i]), out=out)
         counts = everywhere & np.isfinite(out) if everywhere else instance.eligible
         return np.where(counts, out, 0.0) * instance.counts
 

@@ -396,10 +396,10 @@ def _given_earlier(policy: Any, judged: Tiers, evidence: Sequence[Mapping[str, A
             found = answer.tasks, answer.evidence, entry, answer.solver
             if answer.moved is None:
                 answer.moved = moved_by_earlier(program, tiers_of(policy.objective)[k], *found, policy.constraints)
-            if answer.moved > GAP_TOLERANCE:
+            if not answer.moved <= GAP_TOLERANCE:  # a NaN is not known
                 part = f"{answer.moved:.0e}" if answer.moved < np.inf else "any part"
                 best = f"tier {k + 1} is the best given the earlier ones as returned"
-                yield f"{best}, whose tolerances may move it by {part} of its size"
+                yield f"{best}, whose tolerances may move it by {part} of its bound"
 
 
 @np.errstate(all="ignore")

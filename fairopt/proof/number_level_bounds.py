@@ -182,7 +182,23 @@ class NumberBounds:
         levels, lower = self.at(tasks) / self.numbers.weights, np.zeros(len(self.program.low), dtype=bool)
         of_pair = levels[self.number]
         lower[self.pairs.user] = (of_pair > 0) & (of_pair * (1 + ABOVE) < levels.max(initial=0.0))
-        return has_undecided_ties(self.program, np.broadcast_to(self.c, of_pair.shape), tasks, lower)
+        per_task = np.broadcast_to(self.c, of_pair.shape)
+        return has_undecided_ties(self.program, per_task, tasks, lower) or self._almost_alike(lower)
+
+    def _almost_alike(self, lower: Bool) -> bool:
+        """Whether a user below others needs almost the same on two servers, so that costs do not say where it may run.
+
+        Where a level leaves its users free to move between them, that can be worth all of a later level.
+        """
+        pairs, instance = self.pairs, self.program.instance
+        total = instance.total_capacities
+        mine = np.flatnonzero(lower[pairs.user] & (self.c > 0) & ~self.program.zero_pairs)
+        needs = instance.per_server_demands[pairs.user[mine], pairs.server[mine]] / self.c[mine, None]
+        order = np.lexsort((needs @ (1.0 / np.where(total > 0, total, np.inf)), pairs.user[mine]))
+        needs, user = needs[order], pairs.user[mine][order]
+        one, other = needs[:-1], needs[1:]
+        near = (np.abs(one - other) <= COST_TIE * np.maximum(one, other)).all(axis=1) & (one != other).any(axis=1)
+        return bool((near & (user[:-1] == user[1:])).any())
 
     def displaced(self, level_of: Indices, rise: Float, is_open: Bool, tasks: Float) -> float:
         """The largest part of what later numbers use of a capacity that earlier ones could take by their rises.

@@ -60,7 +60,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         *before, (program, fresh) = solve_tiers(policy, instance, settings)
         judged = fresh if program.empty else _judge_at(program, given, fresh.evidence, method, solver)
         return gate.allocation(policy, [*before, (program, judged)], begun, given.tasks_by_server)
-    except (FairoptError, LookupError, TypeError, ValueError) as error:
+    except (FairoptError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
         return gate.of_nothing(instance, given.tasks_by_server, policy, variables=given.variables, note=note, **known)
@@ -78,7 +78,7 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
         kept = evidence if keep and judged and _is_entry(evidence) else None
         judged = judged or solve_tiers(policy, part, Settings())
         return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver, kept=kept)
-    except (FairoptError, LookupError, TypeError, ValueError) as error:
+    except (FairoptError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "variables": given.variables, "note": note}
         return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
@@ -93,7 +93,7 @@ def searched_again(given: Allocation, evidence: Any) -> Allocation:
             raise ValueError("the file does not have the tree of branch and bound; allocate its instance again")
         search = Search(given.policy, given.instance, Settings())
         return search.proved(given.tasks_by_server, [int(k) for k in evidence[0]["tree"]])
-    except (FairoptError, LookupError, TypeError, ValueError, AssertionError) as error:
+    except (FairoptError, LookupError, TypeError, ValueError, ArithmeticError, AssertionError) as error:
         known = {"value": given.objective, "note": f"it could not be judged again: {error}"}
         return gate.of_nothing(given.instance, given.tasks_by_server, given.policy, **known)
 
@@ -112,7 +112,7 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
         tasks = program.gather(np.asarray(evidence[0]["divisible"], dtype=float).reshape(part.eligible.shape))
         kept = restored(program, evidence[0], None, policy.constraints)
         judged = gate.judge(program, Proposal("saved", tasks, kept))
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
     return [(program, judged)] if judged.ok else None
 
@@ -122,7 +122,7 @@ def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: s
     try:
         kept = restored(program, evidence[0], solver, given.policy.constraints) if evidence and evidence[0] else None
         return _judge_at(program, given, kept, method, solver)
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         return gate.nothing(program, method)
 
 

@@ -126,3 +126,23 @@ def test_a_later_level_that_only_its_own_prices_keep_from_an_earlier_one_is_name
     np.testing.assert_allclose(shares[0], right, rtol=1e-12)
     stated = re.search("tolerances may move them by (.*) of their size", answer.certificate.assumed)
     assert shares[1] / right - 1 <= 1e-6 or (stated and shares[1] / right - 1 <= float(stated[1]))
+
+
+def test_levels_of_users_who_need_almost_the_same_on_two_servers_are_stated_given_the_lower_ones(tmp_path: Path):
+    """Costs do not say that the second user is to run on the second server alone, where 0.94 tasks are 30% of a level.
+
+    The last level is 0.2570 in fractions, and was certified at 0.3176.
+    """
+    e = 2.0**-42
+    demands = [
+        [[3 * (1 + e), 3 * (1 + e), 1 + 1.5 * e], [3, 3 * (1 + e / 2), 1 + 1.5 * e]],
+        [[6 * (1 + e), 0, 3 * (1 + 1.5 * e)], [6, 0, 3 * (1 + 1.5 * e)]],
+        [[1 + e, 1 + e, 6 * (1 + 1.5 * e)], [1, 1 + e / 2, 6 * (1 + 1.5 * e)]],
+        [[2 * (1 + e), 4 * (1 + e), 2 * (1 + 1.5 * e)], [2, 4 * (1 + e / 2), 2 * (1 + 1.5 * e)]],
+    ]
+    limits = [2.5, np.inf, 1.75, 1.25]
+    instance = fo.Instance(demands, [[7, 2, 7], [4, 1, 1]], weights=[3, 2, 2, 3], task_limits=limits)
+    answer = fo.DRF().allocate(instance)
+    assert "given the lower ones as returned" in answer.certificate.assumed
+    answer.save(tmp_path / "answer.json")
+    assert "each level given those before it" in str(fo.verify(tmp_path / "answer.json"))

@@ -66,9 +66,9 @@ def moved_by_earlier(
         try:
             lower = gap(relaxed)
             before = 0.0 if lower <= GAP_TOLERANCE else gap(program)
-        except (FairoptError, LookupError, TypeError, ValueError):
+        except (FairoptError, LookupError, TypeError, ValueError, ArithmeticError):
             continue
         if before <= GAP_TOLERANCE:
             return lower - before
         largest = float(np.fmax(largest, lower - before))  # others prove more of the tier, and may charge its rows more
-    return largest
+    return largest if largest > GAP_TOLERANCE else np.nan  # between bounds that prove nothing it says nothing

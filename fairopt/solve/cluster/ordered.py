@@ -47,6 +47,7 @@ from fairopt.runtime.tolerances import EPS
 from fairopt.solve.cluster.alpha_fair import prices_on_servers
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.units_on_servers import LevelUnits
+from fairopt.solve.pool.ordered import are_cuts_made, solve_ordered
 from fairopt.solve.settings import Proposals, Settings
 
 USERS = 50  # below, a cone program takes .03 to .1 s too, and ends at smaller gaps
@@ -70,7 +71,7 @@ def ordered_on_servers_applies(program: Program, settings: Settings) -> bool:
 
 
 def solve_ordered_on_servers(program: Program, settings: Settings) -> Proposals:
-    """One proposal with prices as evidence, even if steps or time run out."""
+    """A proposal with prices, even if steps or time run out; with ``method="prices"`` cutting planes come next."""
     begun = time.perf_counter()
     with np.errstate(all="ignore"):  # NaN stops the steps
         point = _Interior(LevelUnits(program))
@@ -83,6 +84,8 @@ def solve_ordered_on_servers(program: Program, settings: Settings) -> Proposals:
         prices = units.natural_prices(point.prices) * units.unit * point.total
     attempt = Try("prices", f"solved ({k + 1} steps)", time.perf_counter() - begun)
     yield Proposal("prices", tasks, Prices(program, Dual(prices, mixtures=[point.mixture()])), attempt=attempt)
+    if settings.method == "prices" and are_cuts_made(program):  # of few users a tenth is not certified
+        yield from solve_ordered(program, settings)
 
 
 class _Interior:

@@ -292,7 +292,7 @@ class Program:
     def left_nothing(self) -> Bool:
         """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
         if not (self.single and self.low.any()):
-            return np.zeros(self.low.shape, dtype=bool)
+            return np.broadcast_to(np.False_, self.low.shape)
         full = self.usable - self.least_load <= ROUNDING * self.usable
         return (self.low <= 0) & (self.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
 

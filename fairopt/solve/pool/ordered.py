@@ -56,14 +56,16 @@ def ordered_applies(program: Program, _: Settings) -> bool:
     .25 and 3.3 s for 1,000, 3,000 and 20,000 users on 4 servers of 3 resources, where this takes .2, .25 and 1.2, and
     .7 s instead of 2.6 for 3,000 on 16.
     """
+    return are_cuts_made(program) and (program.single or program.instance.n_users >= USERS * program.instance.n_servers)
+
+
+def are_cuts_made(program: Program) -> bool:
+    """Whether the method is for such programs, of however many users."""
     term, instance = program.term, program.instance
     if program.rest or not program.of_users or term.ranks is None or term.is_order:
         return False
-    if program.single:
-        return True
-    many = instance.n_users >= USERS * instance.n_servers
     plain = term.share.coefficients(instance).ndim == 1 and not (term.is_smallest or program.low.any())
-    return many and plain and instance.n_servers <= FEW
+    return program.single or (plain and instance.n_servers <= FEW)
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:

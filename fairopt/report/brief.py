@@ -12,7 +12,7 @@ from fairopt.questions.held import held_now, most_used
 from fairopt.questions.waiting import leading
 from fairopt.report.held import held_columns, held_tables
 from fairopt.report.network import network_tables
-from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
+from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, team_weights
 from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
 
 SCREEN = 40  # lines; longer tables are summarised
@@ -49,14 +49,15 @@ def answer_tables(allocation: Allocation, width: int, everything: bool = False) 
 def _table(allocation: Allocation) -> tuple[Table, int]:
     """What each team, or each user without teams, gets and holds, and of how many resources it says that."""
     instance, by = allocation.instance, teams_shown(allocation.instance)
-    names, members, weights, given, dominant = team_sums(allocation, by, alone=True)
+    sums = team_sums(allocation, by, alone=True)
+    names, members, weights, given, dominant = sums
     held = held_now(allocation, by, alone=True)
     ends = both_ends(dominant / weights, ROWS)
     chosen = ends if len(dominant) <= ROWS or held is None else held.largest_first[:ROWS]
     lead = leading(allocation)
     i = most_used([allocation]) if lead is None else instance.resource_index(lead)
     about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
-    about += unusual(chosen, "weight", weights, 1)
+    about += team_weights(instance, by, chosen, sums)
     tasks = np.array([allocation.tasks[members[r]].sum() for r in chosen])
     limits = np.array([instance.task_limits[members[r]].sum() for r in chosen])
     about.append(Column("tasks", numbers(tasks)))

@@ -14,8 +14,8 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.questions import TeamSums, guaranteed_units, team_sums
 from fairopt.questions.by_server import ByType, part_of
-from fairopt.questions.by_team import guaranteed_units, team_sums
 from fairopt.questions.held import described_held, most_used
 from fairopt.questions.naming import server_names
 from fairopt.runtime.arrays import Float
@@ -175,7 +175,7 @@ def _teams_table(allocation: Allocation, by: str) -> Table:
     sums = team_sums(allocation, by, alone=True)
     chosen = both_ends(sums.dominant / sums.weights)
     about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
-    about += unusual(chosen, "weight", sums.weights, 1)
+    about += team_weights(allocation.instance, by, chosen, sums)
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
     units, floors = list[Column](), guaranteed_units(allocation.instance)
     titles = shortened(allocation.instance.resource_titles)
@@ -544,6 +544,14 @@ def numbers(values: Any) -> list[str]:
         return f"{value:.1e}" if abs(value) < 10.0**-decimals else f"{value:,.{decimals}f}"
 
     return [text(v) for v in array.tolist()]
+
+
+def team_weights(instance: Instance, by: str | None, chosen: Sequence[int], sums: TeamSums) -> list[Column]:
+    """A column of weights, which count among siblings: none if a team stands beside teams inside others like it."""
+    order = instance.teams.outermost_first
+    outer = order[: order.index(by)] if by else ()
+    around = {name for label in outer for name in instance.teams.labelling(label).names}
+    return unusual(chosen, "weight", sums.weights, 1) if around.isdisjoint(sums.names) else []
 
 
 def unusual(chosen: Sequence[int], header: str, values: Float, usual: float) -> list[Column]:

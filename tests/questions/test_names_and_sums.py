@@ -12,6 +12,7 @@ from fairopt.questions.by_team import guaranteed_units, team_sums
 from fairopt.questions.explanation import listed, number
 from fairopt.questions.naming import server_kinds, server_names
 from fairopt.questions.waiting import _counts_gpus
+from fairopt.report.tables import allocation_tables
 from fairopt.runtime.display import of_units, unit_shown, without_vendor
 from fairopt.runtime.hostlists import names_of
 
@@ -94,3 +95,16 @@ def test_a_team_that_no_inner_team_divides_stands_beside_inner_teams_under_its_n
     assert [*zip(sums.names, map(len, sums.members), sums.weights.tolist(), strict=True)] == [
         ("hep", 2, 3.0), ("ml", 2, 40.0), ("cid", 1, 1.0),
     ]  # fmt: skip
+
+
+def test_weights_of_teams_that_are_no_siblings_stand_in_no_table_together() -> None:
+    """ml, right below the top, has 40 beside the 60 of phys; hep is alone in phys, and its 1 is of that."""
+    teams = {"account": ["hep", "hep", None], "account2": ["phys", "phys", "ml"]}
+    weights = {"a": 1, "b": 1, "c": 1, "phys": 60, "ml": 40, "hep": 1}
+    answer = fo.HDRF(by=("account2", "account")).allocate(
+        fo.Instance([[1], [1], [1]], [100], users=["a", "b", "c"], teams=teams, weights=weights)
+    )
+    tables = {table.first.header: table for table in allocation_tables(answer)}
+    headers = {by: [column.header for column in tables[by].columns] for by in teams}
+    assert "weight" in headers["account2"] and "weight" not in headers["account"]
+    assert [*tables["account"].first.cells] == ["hep", "ml"]

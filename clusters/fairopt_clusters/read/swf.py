@@ -33,6 +33,7 @@ FIELDS = (
 _ENDS = {0: "{job} that had failed: what ran counts", 5: "{job} that {was} cancelled: what ran counts"}  # by status
 _PARTS = (2, 3, 4)  # statuses of parts of jobs, which the archive lists beside the whole; 1 is completed
 _KB_IN = {"KiB": 1.0, "MiB": 2.0**-10, "GiB": 2.0**-20, "TiB": 2.0**-30, "MB": 1.024e-3, "GB": 1.024e-6}
+LARGEST = 1e15  # seconds, kilobytes and numbers in fields are below
 _EXPECTED = "expected a trace in the Standard Workload Format"
 
 
@@ -176,15 +177,22 @@ def _numbers(path: Path, lines: list[tuple[int, str]]) -> Float:
                 f"{path}, line {number}: the row has {len(row)} fields, not {len(FIELDS)}; {_EXPECTED}"
             )
     with suppress(ValueError):  # the cell that is no number is named below
-        made = np.array(cells, dtype=float).reshape(-1, len(FIELDS))
-        if (np.abs(made) < 1e15).all():
+        made = np.array([[*map(float, row)] for row in cells]).reshape(-1, len(FIELDS))
+        if (np.abs(made) < LARGEST).all():
             return made
     number, k, cell = next(
         (number, k, cell)
         for (number, _), row in zip(lines, cells, strict=True)
         for k, cell in enumerate(row)
-        if not re.fullmatch(r"-?\d{1,15}(\.\d*)?", cell)
+        if not _is_number(cell)
     )
     raise InvalidInstance(
         f"{path}, line {number}, column {k + 1} ({FIELDS[k]}): {shown(cell)} is no number below 1e15; {_EXPECTED}"
     )
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number of a size that fields have."""
+    with suppress(ValueError):
+        return abs(float(cell)) < LARGEST
+    return False

@@ -155,6 +155,8 @@ def test_measures_of_a_replay_are_those_of_its_tasks(policy, tmp_path, monkeypat
         (line(1, 0, "ten", 4), 'line 6, column 4 (run time): "ten" is no number below 1e15'),
         (line(1, 0, "1e300", 4), 'line 6, column 4 (run time): "1e300" is no number below 1e15'),
         (line(1, 0, "nan", 4), 'line 6, column 4 (run time): "nan" is no number below 1e15'),
+        (line(1, "1e3", "nan", 4), 'line 6, column 4 (run time): "nan" is no number below 1e15'),
+        (line(1, 0, "999999999999999.9999", 4), 'column 4 (run time): "999999999999999.9999" is no number below 1e15'),
         (line(1, 0, 0, 4), "has no job that ran; "),
         ("", "has no job that ran"),
     ],

@@ -64,8 +64,10 @@ def are_cuts_made(program: Program) -> bool:
     term, instance = program.term, program.instance
     if program.rest or not program.of_users or term.ranks is None or term.is_order:
         return False
+    if program.single:
+        return True
     plain = term.share.coefficients(instance).ndim == 1 and not (term.is_smallest or program.low.any())
-    return program.single or (plain and instance.n_servers <= FEW)
+    return plain and instance.n_servers <= FEW
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:

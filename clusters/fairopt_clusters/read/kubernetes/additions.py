@@ -163,14 +163,14 @@ class Additions:
             return spec
         amounts, shared, others = dict[str, int](), dict[str, dict[str, int]](), []
         for claim in parts(spec, "resourceClaims"):
-            of_all = str(claim.get("resourceClaimName") or "")
-            key = (namespace, of_all or str(claim.get("resourceClaimTemplateName")))
-            requests = (self._named if of_all else self._claims).get(key)
+            named = str(claim.get("resourceClaimName") or "")
+            key = (namespace, named or str(claim.get("resourceClaimTemplateName")))
+            requests = (self._named if named else self._claims).get(key)
             of_group = (namespace, str(part(spec, "schedulingGroup").get("podGroupName")), str(claim.get("name")))
-            of_all = of_all or "/".join(of_group[1:]) * (of_group in self._of_groups)
+            named = named or "/".join(of_group[1:]) * (of_group in self._of_groups)
             devices = [_devices(one) for one in requests] if isinstance(requests, list) and requests else [("", 0)]
             if all(one in self._known for one, _ in devices):
-                into = shared.setdefault(f"{namespace}/{of_all}", {}) if of_all else amounts
+                into = shared.setdefault(f"{namespace}/{named}", {}) if named else amounts
                 for one, number in ((self._names.get(one, one), number) for one, number in devices):
                     into[one] = into.get(one, 0) + number
             else:

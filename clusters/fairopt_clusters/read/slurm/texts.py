@@ -93,7 +93,7 @@ def settings_of(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str,
             settings |= {} if _RECORD.match(line) else fields
             continue
         with about(f"{os.fspath(path)}, line {number}, partition {shown(partition)}"):
-            limits_of(fields)
+            limits_of(fields)  # read again where they are used: here an error has the line
         if partition.upper() == "DEFAULT":
             usual |= fields
         else:
